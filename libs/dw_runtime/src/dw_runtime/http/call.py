@@ -1,0 +1,58 @@
+"""What a handler receives and what it gives back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from dw_core.routes.route import Route
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """Who calls: ``subject`` for records, ``role`` worker|operator|admin, ``method`` none|token|signature."""
+
+    subject: str
+    role: str
+    method: str
+
+
+class Call(msgspec.Struct, kw_only=True):
+    """A request that has passed every gate of its route.
+
+    ``params`` are the decoded path parameters, ``query`` the first value of each query parameter, ``body`` the decoded
+    ``route.request`` struct (None when the route takes none), ``protocol_version`` the minor the worker asked for
+    (worker plane only, else 0). ``disconnected`` is set when the client has gone away; ``draining`` when this process
+    has been told to stop, so that held polls end early and politely.
+    """
+
+    route: Route
+    params: Mapping[str, str]
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    namespace: str
+    principal: Principal
+    body: Any
+    request_id: str
+    protocol_minor: int
+    disconnected: asyncio.Event
+    draining: asyncio.Event
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """A handler's answer.
+
+    ``body`` is a mapping or struct that encodes to a JSON object, or the bytes of an already encoded JSON object. The
+    shell adds the plane's envelope and version header.
+    """
+
+    body: Any
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+Handler = Callable[[Call], Awaitable[Reply]]
+Handlers = Mapping[str, Handler]
+"""Handlers by route name; a role process merges the maps of the roles it hosts."""
