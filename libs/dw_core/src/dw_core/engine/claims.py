@@ -1,0 +1,71 @@
+"""Claiming a task for a poll: the lease, and for activities the start of an attempt (engine §4.2, §5)."""
+
+from __future__ import annotations
+
+import copy
+from datetime import datetime, timedelta
+
+import msgspec
+
+from dw_core.engine.commands.groups import group_members
+from dw_core.engine.rows import Activity, Task, TaskKind, TaskState
+from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.transition import Transition
+from dw_core.engine.writer import RunWriter
+from dw_core.ids import attempt_id, execution_id
+from dw_core.timestamps import wire_time
+
+
+class Claimant(msgspec.Struct, frozen=True, kw_only=True):
+    """The poll a task is leased to. ``lease_owner`` is the worker id."""
+
+    lease_owner: str
+    poll_request_id: str | None
+    lease_seconds: int
+
+
+def decide_claim(snapshot: Snapshot, task: Task, claimant: Claimant, now: datetime) -> Transition:
+    """Lease a ready, due task that the store has locked together with its open run.
+
+    A workflow task remembers how much history its worker will see; an activity starts its next attempt.
+    """
+    assert task.state is TaskState.READY, f"task {task.run_id}.t{task.task_number} is not ready"
+    writer = RunWriter(snapshot, now)
+    leased = copy.copy(task)
+    leased.state = TaskState.LEASED
+    leased.attempt += 1
+    leased.lease_owner = claimant.lease_owner
+    leased.poll_request_id = claimant.poll_request_id
+    leased.leased_at = now
+    leased.lease_expires_at = now + timedelta(seconds=claimant.lease_seconds)
+    if task.kind is TaskKind.WORKFLOW:
+        leased.claimed_history_sequence = writer.run.last_history_sequence
+    else:
+        _start_attempt(writer, snapshot.activities[task.activity_sequence], leased, claimant.lease_seconds)
+    writer.put_task(leased)
+    return writer.finish({})
+
+
+def _start_attempt(writer: RunWriter, activity: Activity, task: Task, lease_seconds: int) -> None:
+    """Deadlines are fixed here; an activity that may run longer than a lease gets a lease as long (worker-plane §12.8)."""
+    timeouts = activity.timeouts
+    task.schedule_to_start_at = None
+    task.last_heartbeat_at = None
+    task.lease_expires_at = writer.now + timedelta(seconds=max(lease_seconds, timeouts.start_to_close_timeout or 0))
+    if timeouts.start_to_close_timeout is not None:
+        task.start_to_close_at = writer.now + timedelta(seconds=timeouts.start_to_close_timeout)
+    if timeouts.heartbeat_timeout is not None:
+        task.heartbeat_at = writer.now + timedelta(seconds=timeouts.heartbeat_timeout)
+    writer.record(
+        "ActivityStarted",
+        {
+            "sequence": activity.sequence,
+            "activity_type": activity.activity_type,
+            "activity_execution_id": execution_id(task.run_id, activity.sequence),
+            "activity_attempt_id": attempt_id(task.run_id, activity.sequence, task.attempt),
+            "attempt_number": task.attempt,
+            "lease_owner": task.lease_owner,
+            "lease_expires_at": wire_time(task.lease_expires_at),
+        }
+        | group_members(activity.parallel_group_path),
+    )

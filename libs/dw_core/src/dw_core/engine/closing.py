@@ -1,0 +1,246 @@
+"""Closing a run: completion, failure, deadline and terminate (engine §6.10, §6.13)."""
+
+from __future__ import annotations
+
+import copy
+from datetime import datetime
+from typing import Any
+
+from dw_core.engine.commands.groups import group_members
+from dw_core.engine.commands.parsed import CompleteWorkflow, FailWorkflow
+from dw_core.engine.inputs import TerminateWorkflow, TimeOutRun
+from dw_core.engine.rows import Activity, Attempt, Command, Task, TaskKind, TaskState
+from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.transition import Outcome, Rejection
+from dw_core.engine.writer import RunWriter
+from dw_core.ids import attempt_id, execution_id, task_id
+from dw_core.timestamps import wire_time, wire_time_or_none
+
+
+def complete(writer: RunWriter, task: Task, command: CompleteWorkflow) -> None:
+    """``complete_workflow``: results that arrived during the lease are dropped, open activities are cancelled."""
+    writer.take_inbox()
+    _cancel_activities(writer, None)
+    writer.append(
+        "WorkflowCompleted",
+        {"output": command.result, "payload_codec": "avro"},
+        workflow_task_id=task_id(task.run_id, task.task_number),
+    )
+    writer.run.output = command.result
+    _close_run(writer, "completed", "completed")
+
+
+def fail(writer: RunWriter, task: Task, command: FailWorkflow) -> None:
+    """``fail_workflow``."""
+    writer.take_inbox()
+    _cancel_activities(writer, None)
+    failed_by = command.failed_activity_execution_id
+    payload: dict[str, Any] = {
+        "failure_id": f"{writer.run.run_id}.f",
+        "source_kind": "activity_execution" if failed_by else "workflow_run",
+        "source_id": failed_by or writer.run.run_id,
+        "failure_category": "activity" if failed_by else "application",
+        "non_retryable": command.non_retryable,
+        "exception_type": command.exception_type,
+        "exception_class": command.exception_class or command.exception_type or "WorkflowFailed",
+        "message": command.message,
+        "exception": command.exception or {"type": command.exception_type, "message": command.message},
+        "failed_step_sequence": command.failed_step_sequence,
+    }
+    writer.append(
+        "WorkflowFailed",
+        {key: value for key, value in payload.items() if value is not None},
+        workflow_task_id=task_id(task.run_id, task.task_number),
+    )
+    _close_run(writer, "failed", "failed")
+
+
+def time_out(writer: RunWriter) -> None:
+    """Close a run whose deadline has passed; the execution deadline wins a tie."""
+    run = writer.run
+    execution, single = run.execution_deadline_at, run.run_deadline_at
+    is_execution = execution is not None and (single is None or execution <= single)
+    kind = "execution_timeout" if is_execution else "run_timeout"
+    _close_open_work(writer, None)
+    payload = {
+        "failure_id": f"{run.run_id}.f",
+        "timeout_kind": kind,
+        "failure_category": "timeout",
+        "message": f"Workflow timed out: {kind}.",
+        "exception_class": "WorkflowTimedOut",
+        "execution_deadline_at": wire_time_or_none(execution),
+        "run_deadline_at": wire_time_or_none(single),
+    }
+    writer.append("WorkflowTimedOut", {k: v for k, v in payload.items() if v is not None})
+    _close_run(writer, "failed", "timed_out")
+
+
+def decide_time_out(snapshot: Snapshot, due: TimeOutRun, now: datetime) -> Outcome:
+    """Re-check a sweeper's finding under the lock."""
+    run = snapshot.run
+    if run is None or run.is_terminal or run.deadline_at is None or run.deadline_at > now:
+        return Rejection("run_not_active", "The run is closed or its deadline has not passed.")
+    writer = RunWriter(snapshot, now)
+    time_out(writer)
+    return writer.finish({"run_id": run.run_id, "outcome": "timed_out"})
+
+
+def decide_terminate(snapshot: Snapshot, command: TerminateWorkflow, now: datetime) -> Outcome:
+    """Close the run in this transaction; no workflow code runs (control-plane §13.5)."""
+    run = snapshot.run
+    if run is None:
+        return Rejection(
+            "instance_not_found",
+            f"Workflow {command.workflow_id} does not exist.",
+            {"workflow_id": command.workflow_id},
+        )
+    identity = {
+        "workflow_id": run.workflow_id,
+        "run_id": run.run_id,
+        "requested_run_id": command.run_id if command.target_scope == "run" else None,
+        "resolved_run_id": run.run_id,
+        "target_scope": command.target_scope,
+        "workflow_type": run.workflow_type,
+        "command_id": command.command_id,
+        "command_sequence": run.next_command_sequence,
+        "command_source": "control_plane",
+        "request_id": command.request_id,
+        "validation_errors": {},
+    }
+    writer = RunWriter(snapshot, now)
+    if run.is_terminal:
+        _command(writer, command, "rejected", "rejected_not_active", "run_not_active")
+        return writer.finish(
+            Rejection(
+                "run_not_active",
+                f"Workflow {run.workflow_id} is already closed.",
+                identity
+                | {
+                    "command_status": "rejected",
+                    "outcome": "rejected_not_active",
+                    "rejection_reason": "run_not_active",
+                },
+            )
+        )
+    _command(writer, command, "accepted", "terminated")
+    requested = {
+        "workflow_command_id": command.command_id,
+        "workflow_instance_id": run.workflow_id,
+        "workflow_run_id": run.run_id,
+        "reason": command.reason,
+    }
+    writer.is_buffering = False
+    writer.flush_inbox()
+    writer.append(
+        "TerminateRequested", requested | {"command_type": "terminate"}, workflow_command_id=command.command_id
+    )
+    _close_open_work(writer, command.command_id)
+    writer.append(
+        "WorkflowTerminated",
+        requested
+        | {
+            "failure_id": f"{run.run_id}.f",
+            "failure_category": "terminated",
+            "closed_reason": "terminated",
+            "exception_class": "WorkflowTerminated",
+            "message": "Workflow terminated" + (f": {command.reason}" if command.reason else "."),
+        },
+        workflow_command_id=command.command_id,
+    )
+    _close_run(writer, "terminated", "terminated")
+    accepted = {"command_status": "accepted", "outcome": "terminated", "reason": None, "rejection_reason": None}
+    return writer.finish(identity | accepted | {"message": None})
+
+
+def _command(
+    writer: RunWriter,
+    command: TerminateWorkflow,
+    status: str,
+    outcome: str,
+    rejection_reason: str | None = None,
+) -> None:
+    accepted = status == "accepted"
+    writer.transition.commands.append(
+        Command(
+            command_id=command.command_id,
+            namespace=command.namespace,
+            workflow_id=command.workflow_id,
+            run_id=writer.run.run_id,
+            command_sequence=writer.run.next_command_sequence,
+            command_type="terminate",
+            target_scope=command.target_scope,
+            status=status,
+            outcome=outcome,
+            rejection_reason=rejection_reason,
+            request_id=command.request_id,
+            payload={"reason": command.reason},
+            context=command.context,
+            accepted_at=writer.now if accepted else None,
+            applied_at=writer.now if accepted else None,
+            rejected_at=None if accepted else writer.now,
+        )
+    )
+    writer.run.next_command_sequence += 1
+
+
+def _close_open_work(writer: RunWriter, command_id: str | None) -> None:
+    """From outside the run's code: keep outcomes that were waiting, cancel the leased task and open activities."""
+    writer.is_buffering = False
+    writer.flush_inbox()
+    task = writer.workflow_task
+    if task is not None:
+        writer.close_workflow_task(task, "cancelled", None)
+    _cancel_activities(writer, command_id)
+
+
+def _cancel_activities(writer: RunWriter, command_id: str | None) -> None:
+    """Close every open activity with one ``ActivityCancelled`` each, in sequence order."""
+    if writer.run.open_activity_count == 0:
+        return
+    open_tasks = {t.activity_sequence: t for t in writer.snapshot.tasks.values() if t.kind is TaskKind.ACTIVITY}
+    for sequence in sorted(open_tasks):
+        _cancel_activity(writer, writer.snapshot.activities[sequence], open_tasks[sequence], command_id)
+    writer.run.open_activity_count = 0
+
+
+def _cancel_activity(writer: RunWriter, activity: Activity, task: Task, command_id: str | None) -> None:
+    now = writer.now
+    closed = copy.copy(activity)
+    closed.status, closed.closed_at = "cancelled", now
+    writer.put_activity(closed)
+    writer.close_task(task)
+    is_running = task.state is TaskState.LEASED
+    if is_running:
+        writer.transition.attempts.append(close_attempt(task, "cancelled", now, None))
+    payload = {
+        "workflow_command_id": command_id,
+        "activity_execution_id": execution_id(activity.run_id, activity.sequence),
+        "activity_attempt_id": attempt_id(activity.run_id, activity.sequence, task.attempt) if is_running else None,
+        "activity_type": activity.activity_type,
+        "sequence": activity.sequence,
+        "attempt_number": task.attempt or None,
+        "cancelled_at": wire_time(now),
+        "message": "Activity cancelled because its workflow run closed.",
+    }
+    known = {key: value for key, value in payload.items() if value is not None}
+    writer.append("ActivityCancelled", known | group_members(activity.parallel_group_path))
+
+
+def close_attempt(task: Task, status: str, now: datetime, reply: dict[str, Any] | None) -> Attempt:
+    """The record that a leased activity task's live attempt leaves behind."""
+    return Attempt(
+        run_id=task.run_id,
+        sequence=task.activity_sequence,
+        attempt=task.attempt,
+        task_number=task.task_number,
+        status=status,
+        lease_owner=task.lease_owner,
+        reply=reply,
+        started_at=task.leased_at,
+        closed_at=now,
+    )
+
+
+def _close_run(writer: RunWriter, status: str, closed_reason: str) -> None:
+    run = writer.run
+    run.status, run.closed_reason, run.closed_at = status, closed_reason, writer.now

@@ -1,0 +1,203 @@
+"""Applying a validated batch inside the completion's decision (engine §3.4-§3.6)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from dw_core.engine.closing import complete, fail
+from dw_core.engine.commands.groups import Path, declared_sequence, group_members, rebase
+from dw_core.engine.commands.parsed import (
+    CompleteWorkflow,
+    FailWorkflow,
+    Parsed,
+    RecordSideEffect,
+    RecordVersionMarker,
+    ScheduleActivity,
+)
+from dw_core.engine.rows import Activity, Group, Task, TaskKind, VersionMarker
+from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.transition import Rejection
+from dw_core.engine.writer import RunWriter
+from dw_core.ids import execution_id, task_id
+from dw_core.limits import EngineLimits
+
+
+def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: EngineLimits) -> Rejection | None:
+    """Append the batch's events and open its rows, or say why the whole batch is refused.
+
+    A re-sent parallel group is recognised by its recorded path and changes nothing (engine §0.1 rule 4).
+    """
+    if _is_resent_group(writer.snapshot, batch):
+        return None
+    refused = _over_limit(writer, batch, limits) or _conflicting_marker(writer.snapshot, batch)
+    if refused is not None:
+        return refused
+    source = task_id(task.run_id, task.task_number)
+    newest: int | None = None
+    for command in batch.commands:
+        match command:
+            case ScheduleActivity():
+                _schedule_activity(writer, command, source)
+            case RecordSideEffect():
+                newest = _record_side_effect(writer, command, source)
+            case RecordVersionMarker():
+                newest = _record_version_marker(writer, command, source) or newest
+            case CompleteWorkflow():
+                complete(writer, task, command)
+            case FailWorkflow():
+                fail(writer, task, command)
+    if newest is not None and not batch.is_terminal and writer.run.open_activity_count == 0:
+        writer.wake_for_recorded(newest, task.resume or {})
+    return None
+
+
+def _is_resent_group(snapshot: Snapshot, batch: Parsed) -> bool:
+    path = batch.first_path
+    if path is None:
+        return False
+    group = snapshot.groups.get(path[0]["parallel_group_base_sequence"])
+    return (
+        group is not None
+        and len(batch.commands) == group.size
+        and group.first_path == path
+        and declared_sequence(path) == group.base_sequence
+    )
+
+
+def _over_limit(writer: RunWriter, batch: Parsed, limits: EngineLimits) -> Rejection | None:
+    checks = (
+        ("command_batch_size", len(batch.commands), limits.command_batch_size),
+        (
+            "pending_activity_count",
+            writer.run.open_activity_count + batch.scheduled_activities,
+            limits.pending_activity_count,
+        ),
+    )
+    for kind, value, limit in checks:
+        if limit and value > limit:
+            return Rejection(
+                "structural_limit_exceeded",
+                f"The batch would exceed the limit {kind}.",
+                {"outcome": "rejected", "limit_kind": kind, "current_value": value, "configured_limit": limit},
+            )
+    return None
+
+
+def _conflicting_marker(snapshot: Snapshot, batch: Parsed) -> Rejection | None:
+    """A second marker of one change id must repeat the recorded version."""
+    versions = {change_id: marker.version for change_id, marker in snapshot.markers.items()}
+    for index, command in enumerate(batch.commands):
+        if not isinstance(command, RecordVersionMarker):
+            continue
+        if versions.setdefault(command.change_id, command.version) != command.version:
+            errors = {f"commands.{index}.version": ["differs from the version recorded for this change_id"]}
+            return Rejection(
+                "validation_failed", "The request is invalid.", {"errors": errors, "validation_errors": errors}
+            )
+    return None
+
+
+def _next_sequence(writer: RunWriter) -> int:
+    sequence = writer.run.next_workflow_sequence
+    writer.run.next_workflow_sequence += 1
+    return sequence
+
+
+def _after(now: datetime, seconds: int | None) -> datetime | None:
+    return None if seconds is None else now + timedelta(seconds=seconds)
+
+
+def _schedule_activity(writer: RunWriter, command: ScheduleActivity, source: str) -> None:
+    run = writer.run
+    sequence = _next_sequence(writer)
+    path = rebase(command.path, sequence) if command.path else None
+    queue = command.queue or run.queue
+    activity = Activity(
+        run_id=run.run_id,
+        sequence=sequence,
+        activity_type=command.activity_type,
+        queue=queue,
+        arguments=command.arguments,
+        has_retry_policy=command.has_retry_policy,
+        retry_policy=command.retry_policy,
+        timeouts=command.timeouts,
+        parallel_group_path=path,
+        scheduled_at=writer.now,
+    )
+    writer.put_activity(activity, is_new=True)
+    if path is not None:
+        _open_group(writer, path)
+    run.open_activity_count += 1
+    writer.append("ActivityScheduled", _scheduled_payload(activity), workflow_task_id=source)
+    writer.open_task(
+        Task(
+            run_id=run.run_id,
+            task_number=writer.next_task_number(),
+            kind=TaskKind.ACTIVITY,
+            namespace=run.namespace,
+            queue=queue,
+            task_type=activity.activity_type,
+            compatibility=run.compatibility,
+            priority=run.priority,
+            fairness_key=run.fairness_key,
+            fairness_weight=run.fairness_weight,
+            available_at=writer.now,
+            created_at=writer.now,
+            activity_sequence=sequence,
+            schedule_to_start_at=_after(writer.now, command.timeouts.schedule_to_start_timeout),
+            schedule_to_close_at=_after(writer.now, command.timeouts.schedule_to_close_timeout),
+        )
+    )
+
+
+def _scheduled_payload(activity: Activity) -> dict[str, Any]:
+    return {
+        "sequence": activity.sequence,
+        "activity_type": activity.activity_type,
+        "activity_class": activity.activity_type,
+        "activity_execution_id": execution_id(activity.run_id, activity.sequence),
+        "queue": activity.queue,
+    } | group_members(activity.parallel_group_path)
+
+
+def _open_group(writer: RunWriter, path: Path) -> None:
+    """The first leaf opens its outermost group with every leaf pending; the batch is known to be complete."""
+    outer = path[0]
+    if outer["parallel_group_index"] == 0:
+        base, size = outer["parallel_group_base_sequence"], outer["parallel_group_size"]
+        writer.transition.groups[base] = Group(
+            run_id=writer.run.run_id, base_sequence=base, size=size, open_count=size, first_path=path
+        )
+        writer.transition.created_groups.add(base)
+
+
+def _record_side_effect(writer: RunWriter, command: RecordSideEffect, source: str) -> int:
+    return writer.append(
+        "SideEffectRecorded",
+        {"sequence": _next_sequence(writer), "result": command.result, "payload_codec": "avro"},
+        workflow_task_id=source,
+    )
+
+
+def _record_version_marker(writer: RunWriter, command: RecordVersionMarker, source: str) -> int | None:
+    """Record the decision once; a repeat of the recorded version is a no-op."""
+    known = writer.snapshot.markers.get(command.change_id) is not None or any(
+        marker.change_id == command.change_id for marker in writer.transition.markers
+    )
+    if known:
+        return None
+    writer.transition.markers.append(
+        VersionMarker(run_id=writer.run.run_id, change_id=command.change_id, version=command.version)
+    )
+    return writer.append(
+        "VersionMarkerRecorded",
+        {
+            "sequence": _next_sequence(writer),
+            "change_id": command.change_id,
+            "version": command.version,
+            "min_supported": command.min_supported,
+            "max_supported": command.max_supported,
+        },
+        workflow_task_id=source,
+    )

@@ -1,0 +1,141 @@
+"""Parallel group metadata: reading, validating and re-basing it (engine §3.5).
+
+Every leaf of a group carries its path, outermost group first. At each level ``W = base + index``. The worker guesses
+the outermost base; when the sequence the server assigns differs, every level is shifted by the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dw_core.engine.commands.fields import Fields
+from dw_core.limits import PARALLEL_GROUP_LEAVES_MAX
+
+Path = list[dict[str, Any]]
+
+_PREFIX = {
+    "activity": "parallel-activities",
+    "child": "parallel-children",
+    "timer": "parallel-timers",
+    "condition": "parallel-conditions",
+    "mixed": "parallel-calls",
+}
+_FLAT_KEYS = (
+    "parallel_group_id",
+    "parallel_group_kind",
+    "parallel_group_base_sequence",
+    "parallel_group_size",
+    "parallel_group_index",
+)
+
+
+def group_id(kind: str, base: int, size: int) -> str:
+    """The id a group carries on the wire."""
+    return f"{_PREFIX[kind]}:{base}:{size}"
+
+
+def read_path(fields: Fields, leaf_kind: str) -> Path | None:
+    """The path of a grouped command, or None for a lone call. Errors are noted on ``parallel_group_path``."""
+    raw = fields.raw("parallel_group_path")
+    if raw is None:
+        if any(fields.has(key) for key in _FLAT_KEYS):
+            fields.error("parallel_group_path", "is required beside the other parallel group fields")
+        return None
+    if not isinstance(raw, list) or not raw or not all(isinstance(entry, dict) for entry in raw):
+        fields.error("parallel_group_path", "must be a non-empty list of objects")
+        return None
+    path: Path = []
+    for entry in raw:
+        problem = _entry_problem(entry, leaf_kind)
+        if problem:
+            fields.error("parallel_group_path", problem)
+            return None
+        path.append(dict(entry))
+    if any(fields.raw(key) != path[-1][key] for key in _FLAT_KEYS):
+        fields.error("parallel_group_path", "must end with the command's own parallel group fields")
+        return None
+    return path
+
+
+def _entry_problem(entry: dict[str, Any], leaf_kind: str) -> str | None:
+    if entry.get("parallel_group_mode") is not None:
+        return "selections are not supported by this server"
+    kind = entry.get("parallel_group_kind")
+    base, size, index = (entry.get(f"parallel_group_{name}") for name in ("base_sequence", "size", "index"))
+    if kind not in _PREFIX or kind not in (leaf_kind, "mixed"):
+        return "has a group kind that does not fit the command"
+    if type(base) is not int or type(size) is not int or type(index) is not int:
+        return "must carry integer base, size and index"
+    if base < 1 or not 1 <= size <= PARALLEL_GROUP_LEAVES_MAX or not 0 <= index < size:
+        return f"must keep 0 <= index < size <= {PARALLEL_GROUP_LEAVES_MAX} and base >= 1"
+    if entry.get("parallel_group_id") != group_id(kind, base, size):
+        return "has a group id that does not match its kind, base and size"
+    return None
+
+
+def declared_sequence(path: Path) -> int:
+    """The workflow sequence that a path claims for its leaf."""
+    outer = path[0]
+    return int(outer["parallel_group_base_sequence"] + outer["parallel_group_index"])
+
+
+def validate_groups(paths: Sequence[Path | None], errors: dict[str, list[str]]) -> None:
+    """Every group named in a batch must be complete and contiguous in it, at every level of nesting."""
+    position = 0
+    while position < len(paths):
+        path = paths[position]
+        if path is None:
+            position += 1
+            continue
+        size = int(path[0]["parallel_group_size"])
+        problem = _block_problem(paths[position : position + size], path[0], size)
+        if problem:
+            errors.setdefault(f"commands.{position}.parallel_group_path", []).append(problem)
+            return
+        position += size
+
+
+def _block_problem(block: Sequence[Path | None], outer: dict[str, Any], size: int) -> str | None:
+    if len(block) != size:
+        return "the group is not complete in this batch"
+    seen: dict[tuple[int, str], list[int]] = {}
+    sizes: dict[tuple[int, str], int] = {}
+    for offset, path in enumerate(block):
+        if path is None or path[0]["parallel_group_id"] != outer["parallel_group_id"]:
+            return "the group is not contiguous in this batch"
+        sequence = outer["parallel_group_base_sequence"] + offset
+        for level, entry in enumerate(path):
+            if entry["parallel_group_base_sequence"] + entry["parallel_group_index"] != sequence:
+                return "base and index of every level must name the same position"
+            key = (level, entry["parallel_group_id"])
+            seen.setdefault(key, []).append(entry["parallel_group_index"])
+            sizes[key] = entry["parallel_group_size"]
+    if any(indexes != list(range(sizes[key])) for key, indexes in seen.items()):
+        return "a nested group is not complete in this batch"
+    return None
+
+
+def rebase(path: Path, sequence: int) -> Path:
+    """The path shifted so that its leaf is ``sequence``; the same path when the guess was right."""
+    shift = sequence - declared_sequence(path)
+    if shift == 0:
+        return path
+    moved: Path = []
+    for entry in path:
+        base = entry["parallel_group_base_sequence"] + shift
+        moved.append(
+            entry
+            | {
+                "parallel_group_base_sequence": base,
+                "parallel_group_id": group_id(entry["parallel_group_kind"], base, entry["parallel_group_size"]),
+            }
+        )
+    return moved
+
+
+def group_members(path: Path | None) -> dict[str, Any]:
+    """The block every event of a grouped operation carries: the flat keys and the whole path (engine §0.1 rule 5)."""
+    if path is None:
+        return {}
+    return {key: path[-1][key] for key in _FLAT_KEYS} | {"parallel_group_path": path}

@@ -1,0 +1,192 @@
+"""From a completion's JSON commands to validated values (worker-plane §9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dw_core.engine.commands.fields import Fields
+from dw_core.engine.commands.groups import read_path, validate_groups
+from dw_core.engine.commands.parsed import (
+    TERMINAL,
+    CompleteWorkflow,
+    FailWorkflow,
+    Parsed,
+    RecordSideEffect,
+    RecordVersionMarker,
+    ScheduleActivity,
+    WorkflowCommand,
+)
+from dw_core.engine.rows import RetryPolicy, Timeouts
+from dw_core.payloads.constants import EMPTY_LIST_BLOB, NULL_BLOB
+
+_ACTIVITY_LIKE = frozenset({"schedule_activity", "record_local_activity"})
+_SCOPE: dict[str, frozenset[str]] = {
+    "retry_policy": _ACTIVITY_LIKE | {"start_child_workflow"},
+    "start_to_close_timeout": _ACTIVITY_LIKE,
+    "schedule_to_close_timeout": _ACTIVITY_LIKE,
+    "heartbeat_timeout": _ACTIVITY_LIKE,
+    "schedule_to_start_timeout": frozenset({"schedule_activity"}),
+    "worker_session": frozenset({"schedule_activity"}),
+    "execution_timeout_seconds": frozenset({"start_child_workflow"}),
+    "run_timeout_seconds": frozenset({"start_child_workflow"}),
+    "parent_close_policy": frozenset({"start_child_workflow"}),
+    "non_retryable": frozenset({"fail_workflow", "fail_update", "record_local_activity"}),
+    "exception": frozenset({"fail_workflow"}),
+    "delay_seconds": frozenset({"start_timer"}),
+    "timeout_seconds": frozenset({"open_condition_wait", "open_signal_wait"}),
+}
+"""Fields that only some commands may carry (worker-plane §9.2)."""
+
+
+def parse_commands(commands: Sequence[Any]) -> tuple[Parsed | None, dict[str, list[str]]]:
+    """Validate a batch. Returns ``(batch, {})``, or ``(None, errors)`` keyed ``commands.{i}.{field}``."""
+    errors: dict[str, list[str]] = {}
+    if not commands:
+        return None, {"commands": ["must contain at least one command"]}
+    parsed: list[WorkflowCommand] = []
+    for index, command in enumerate(commands):
+        if not isinstance(command, dict):
+            errors[f"commands.{index}"] = ["must be an object"]
+            continue
+        value = _parse(Fields(index, command, errors), command)
+        if value is not None:
+            parsed.append(value)
+    if not errors:
+        _check_terminal(parsed, errors)
+        validate_groups([c.path if isinstance(c, ScheduleActivity) else None for c in parsed], errors)
+    return (None, errors) if errors else (Parsed(commands=tuple(parsed)), errors)
+
+
+def _parse(fields: Fields, command: Mapping[str, Any]) -> WorkflowCommand | None:
+    kind = command.get("type")
+    parser = _PARSERS.get(kind) if isinstance(kind, str) else None
+    if parser is None:
+        fields.error("type", "is not a supported command type")
+        return None
+    for field, allowed in _SCOPE.items():
+        if command.get(field) is not None and kind not in allowed:
+            fields.error(field, f"is not allowed on {kind}")
+    return parser(fields)
+
+
+def _check_terminal(parsed: Sequence[WorkflowCommand], errors: dict[str, list[str]]) -> None:
+    for index, command in enumerate(parsed[:-1]):
+        if isinstance(command, TERMINAL):
+            errors[f"commands.{index}.type"] = ["a terminal command must be the last one, and there is at most one"]
+
+
+def _schedule_activity(fields: Fields) -> ScheduleActivity | None:
+    activity_type = fields.text("activity_type", required=True)
+    timeouts = _timeouts(fields)
+    policy = _retry_policy(fields)
+    for unsupported in ("worker_session", "cancellation_policy"):
+        if fields.has(unsupported):
+            fields.error(unsupported, "is not supported by this server")
+    queue = fields.text("queue")
+    arguments = fields.payload("arguments")
+    path = read_path(fields, "activity")
+    if activity_type is None:
+        return None
+    return ScheduleActivity(
+        activity_type=activity_type,
+        queue=queue,
+        arguments=arguments or EMPTY_LIST_BLOB,
+        has_retry_policy=fields.has("retry_policy"),
+        retry_policy=policy,
+        timeouts=timeouts,
+        path=path,
+    )
+
+
+def _timeouts(fields: Fields) -> Timeouts:
+    read = {name: fields.integer(name, minimum=1) for name in Timeouts.__struct_fields__}
+    for smaller, larger in (
+        ("heartbeat_timeout", "start_to_close_timeout"),
+        ("start_to_close_timeout", "schedule_to_close_timeout"),
+        ("schedule_to_start_timeout", "schedule_to_close_timeout"),
+    ):
+        low, high = read[smaller], read[larger]
+        if low is not None and high is not None and low > high:
+            fields.error(smaller, f"must not exceed {larger}")
+    return Timeouts(**read)
+
+
+def _retry_policy(fields: Fields) -> RetryPolicy:
+    """No policy is one attempt; inside a policy a null or absent ``max_attempts`` is unlimited (worker-plane §12.6)."""
+    policy = fields.mapping("retry_policy")
+    if policy is None:
+        return RetryPolicy()
+    attempts = policy.get("max_attempts")
+    if attempts is not None and (type(attempts) is not int or attempts < 1):
+        fields.error("retry_policy.max_attempts", "must be an integer of at least 1")
+    backoff = policy.get("backoff_seconds") or []
+    if not isinstance(backoff, list) or any(type(b) is not int or not 0 <= b <= 10**9 for b in backoff):
+        fields.error("retry_policy.backoff_seconds", "must be a list of integers of at least 0")
+        backoff = []
+    types = policy.get("non_retryable_error_types") or []
+    if not isinstance(types, list) or any(not isinstance(t, str) for t in types):
+        fields.error("retry_policy.non_retryable_error_types", "must be a list of strings")
+        types = []
+    return RetryPolicy(
+        max_attempts=attempts, backoff_seconds=tuple(backoff), non_retryable_error_types=tuple(types)
+    )
+
+
+def _record_side_effect(fields: Fields) -> RecordSideEffect | None:
+    if fields.has("workflow_stream"):
+        fields.error("workflow_stream", "is not supported by this server")
+    result = fields.payload("result", required=True)
+    return None if result is None else RecordSideEffect(result=result)
+
+
+def _record_version_marker(fields: Fields) -> RecordVersionMarker | None:
+    change_id = fields.text("change_id", required=True)
+    version = fields.integer("version", required=True)
+    low = fields.integer("min_supported", required=True)
+    high = fields.integer("max_supported", required=True)
+    if change_id is None or version is None or low is None or high is None:
+        return None
+    if not low <= version <= high:
+        fields.error("version", "must lie between min_supported and max_supported")
+        return None
+    return RecordVersionMarker(change_id=change_id, version=version, min_supported=low, max_supported=high)
+
+
+def _complete_workflow(fields: Fields) -> CompleteWorkflow:
+    return CompleteWorkflow(result=fields.payload("result") or NULL_BLOB)
+
+
+def _fail_workflow(fields: Fields) -> FailWorkflow | None:
+    message = fields.text("message", required=True, limit=2**20)
+    step = fields.integer("failed_step_sequence", minimum=1)
+    execution = fields.text("failed_activity_execution_id")
+    if (step is None) != (execution is None):
+        fields.error("failed_step_sequence", "must come together with failed_activity_execution_id")
+    exception_type = fields.text("exception_type", limit=1024)
+    exception_class = fields.text("exception_class", limit=1024)
+    exception = fields.mapping("exception")
+    non_retryable = fields.flag("non_retryable")
+    if message is None:
+        return None
+    return FailWorkflow(
+        message=message,
+        exception_type=exception_type,
+        exception_class=exception_class,
+        exception=exception,
+        non_retryable=non_retryable,
+        failed_step_sequence=step,
+        failed_activity_execution_id=execution,
+    )
+
+
+_PARSERS: dict[str, Callable[[Fields], WorkflowCommand | None]] = {
+    "schedule_activity": _schedule_activity,
+    "record_side_effect": _record_side_effect,
+    "record_version_marker": _record_version_marker,
+    "complete_workflow": _complete_workflow,
+    "fail_workflow": _fail_workflow,
+}
+
+SUPPORTED_COMMANDS = tuple(_PARSERS)
+"""What ``supported_workflow_task_commands`` advertises: the commands that are really implemented."""

@@ -1,0 +1,85 @@
+"""Validated commands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from dw_core.engine.rows import RetryPolicy, Timeouts
+
+
+class ScheduleActivity(msgspec.Struct, frozen=True, kw_only=True):
+    """``schedule_activity``: ``path`` is the parallel group path as authored, outermost first."""
+
+    activity_type: str
+    queue: str | None
+    arguments: str
+    has_retry_policy: bool
+    retry_policy: RetryPolicy
+    timeouts: Timeouts
+    path: list[dict[str, Any]] | None = None
+
+
+class RecordSideEffect(msgspec.Struct, frozen=True, kw_only=True):
+    """``record_side_effect``: the blob is stored as sent."""
+
+    result: str
+
+
+class RecordVersionMarker(msgspec.Struct, frozen=True, kw_only=True):
+    """``record_version_marker``: min_supported <= version <= max_supported."""
+
+    change_id: str
+    version: int
+    min_supported: int
+    max_supported: int
+
+
+class CompleteWorkflow(msgspec.Struct, frozen=True, kw_only=True):
+    """``complete_workflow``: a missing result is stored as the encoded null."""
+
+    result: str
+
+
+class FailWorkflow(msgspec.Struct, frozen=True, kw_only=True):
+    """``fail_workflow``."""
+
+    message: str
+    exception_type: str | None = None
+    exception_class: str | None = None
+    exception: dict[str, Any] | None = None
+    non_retryable: bool = False
+    failed_step_sequence: int | None = None
+    failed_activity_execution_id: str | None = None
+
+
+WorkflowCommand = ScheduleActivity | RecordSideEffect | RecordVersionMarker | CompleteWorkflow | FailWorkflow
+TERMINAL = (CompleteWorkflow, FailWorkflow)
+
+
+class Parsed(msgspec.Struct, frozen=True, kw_only=True):
+    """A valid batch: at most one terminal command, and it is last."""
+
+    commands: tuple[WorkflowCommand, ...]
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the batch closes the run."""
+        return isinstance(self.commands[-1], TERMINAL)
+
+    @property
+    def first_path(self) -> list[dict[str, Any]] | None:
+        """The group path of the first command, which a re-sent batch is recognised by (engine §3.5)."""
+        first = self.commands[0]
+        return first.path if isinstance(first, ScheduleActivity) else None
+
+    @property
+    def scheduled_activities(self) -> int:
+        """How many activities the batch opens."""
+        return sum(isinstance(c, ScheduleActivity) for c in self.commands)
+
+    @property
+    def change_ids(self) -> list[str]:
+        """The version markers the batch records."""
+        return [c.change_id for c in self.commands if isinstance(c, RecordVersionMarker)]

@@ -1,0 +1,67 @@
+"""One entrance for every input: ``decide(snapshot, input, now)``."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from dw_core.engine import activities, workflow_tasks
+from dw_core.engine.activity_outcomes import decide_sweep
+from dw_core.engine.closing import decide_terminate, decide_time_out
+from dw_core.engine.inputs import (
+    CheckActivity,
+    CheckWorkflowTask,
+    CompleteActivity,
+    CompleteWorkflowTask,
+    FailActivity,
+    FailWorkflowTask,
+    HeartbeatActivity,
+    HeartbeatWorkflowTask,
+    Input,
+    RecoverLeases,
+    ReleaseClaim,
+    StartWorkflow,
+    SweepTask,
+    TerminateWorkflow,
+    TimeOutRun,
+)
+from dw_core.engine.releases import decide_release
+from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.starts import decide_start
+from dw_core.engine.transition import Outcome
+from dw_core.limits import EngineLimits
+
+
+def decide(snapshot: Snapshot, change: Input, now: datetime, limits: EngineLimits) -> Outcome:
+    """What ``change`` does to the run in ``snapshot`` at database time ``now``.
+
+    Pure: the arguments are left as they are. Returns a transition to write, or a rejection that writes nothing.
+    """
+    match change:
+        case StartWorkflow():
+            return decide_start(snapshot, change, now)
+        case CompleteWorkflowTask():
+            return workflow_tasks.decide_complete(snapshot, change, now, limits)
+        case FailWorkflowTask():
+            return workflow_tasks.decide_fail(snapshot, change, now)
+        case CompleteActivity():
+            return activities.decide_complete(snapshot, change, now)
+        case FailActivity():
+            return activities.decide_fail(snapshot, change, now)
+        case HeartbeatActivity():
+            return activities.decide_heartbeat(snapshot, change, now)
+        case HeartbeatWorkflowTask():
+            return workflow_tasks.decide_heartbeat(snapshot, change, now)
+        case CheckWorkflowTask():
+            return workflow_tasks.decide_check(snapshot, change, now)
+        case CheckActivity():
+            return activities.decide_status(snapshot, change, now)
+        case SweepTask():
+            return decide_sweep(snapshot, change, now)
+        case TerminateWorkflow():
+            return decide_terminate(snapshot, change, now)
+        case TimeOutRun():
+            return decide_time_out(snapshot, change, now)
+        case ReleaseClaim() | RecoverLeases():
+            return decide_release(snapshot, change, now)
+        case _:
+            raise AssertionError(f"no decision for {type(change).__name__}")

@@ -1,0 +1,191 @@
+"""Inputs: everything that can change a run, as small values that name it.
+
+Each input says which rows its decision needs (``NEEDS``), so that the locked read of a whole batch fetches exactly
+those. ``run_id`` inputs name the run; instance inputs name a workflow id and act on its current run.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, ClassVar
+
+import msgspec
+
+from dw_core.engine.commands.parsed import Parsed
+from dw_core.engine.rows import Details
+
+
+class Need(enum.Flag):
+    """Rows beyond the run and its open workflow task that a decision reads."""
+
+    NOTHING = 0
+    INBOX = enum.auto()
+    OPEN_ACTIVITIES = enum.auto()
+
+
+class RunInput(msgspec.Struct, frozen=True, kw_only=True):
+    """An input that names its run."""
+
+    NEEDS: ClassVar[Need] = Need.NOTHING
+
+    run_id: str
+    namespace: str | None = None
+
+    @property
+    def needs(self) -> Need:
+        """The rows this decision reads."""
+        return self.NEEDS
+
+
+class InstanceInput(msgspec.Struct, frozen=True, kw_only=True):
+    """An input that names a workflow id in a namespace and acts on its current run."""
+
+    NEEDS: ClassVar[Need] = Need.NOTHING
+
+    namespace: str
+    workflow_id: str
+    run_id: str | None = None
+    command_id: str
+    context: dict[str, Any] | None = None
+
+    @property
+    def needs(self) -> Need:
+        """The rows this decision reads."""
+        return self.NEEDS
+
+
+class StartWorkflow(InstanceInput, frozen=True, kw_only=True):
+    """Start a run (control-plane §12). ``new_run_id`` is used when a run is created."""
+
+    new_run_id: str
+    workflow_type: str
+    queue: str
+    duplicate_policy: str = "fail"
+    details: Details
+    priority: int = 5
+    fairness_key: str | None = None
+    fairness_weight: int = 1
+    compatibility: str | None = None
+    contract: dict[str, Any] | None = None
+
+
+class TerminateWorkflow(InstanceInput, frozen=True, kw_only=True):
+    """Close the current run at once (control-plane §13.5)."""
+
+    NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_ACTIVITIES
+
+    reason: str | None = None
+    request_id: str | None = None
+    target_scope: str = "instance"
+
+
+class WorkflowTaskInput(RunInput, frozen=True, kw_only=True):
+    """A report on a leased workflow task: the fence is (task, owner, attempt)."""
+
+    NEEDS: ClassVar[Need] = Need.INBOX
+
+    task_number: int
+    lease_owner: str
+    attempt: int
+
+
+class CheckWorkflowTask(WorkflowTaskInput, frozen=True, kw_only=True):
+    """Is this lease still good? Changes nothing (history paging)."""
+
+    NEEDS: ClassVar[Need] = Need.NOTHING
+
+
+class HeartbeatWorkflowTask(WorkflowTaskInput, frozen=True, kw_only=True):
+    """Renew the lease."""
+
+    lease_seconds: int
+
+
+class CompleteWorkflowTask(WorkflowTaskInput, frozen=True, kw_only=True):
+    """Apply commands and close the task. ``parsed`` is None when ``errors`` says what is wrong with them."""
+
+    parsed: Parsed | None
+    errors: dict[str, list[str]] | None = None
+
+    @property
+    def needs(self) -> Need:
+        """A batch that closes the run also reads what it has to cancel."""
+        is_terminal = self.parsed is not None and self.parsed.is_terminal
+        return Need.INBOX | Need.OPEN_ACTIVITIES if is_terminal else Need.INBOX
+
+
+class FailWorkflowTask(WorkflowTaskInput, frozen=True, kw_only=True):
+    """Report a failed task, or the acknowledgement that nothing can be done before history grows (engine §4.6)."""
+
+    message: str
+    failure_type: str | None = None
+    reason: str | None = None
+
+
+class ActivityInput(RunInput, frozen=True, kw_only=True):
+    """A report on an activity attempt: the fence is (task, attempt, owner)."""
+
+    task_number: int
+    sequence: int
+    attempt: int
+    lease_owner: str
+
+
+class CheckActivity(ActivityInput, frozen=True, kw_only=True):
+    """The status of an attempt. Changes nothing (worker-plane §12.9)."""
+
+
+class HeartbeatActivity(ActivityInput, frozen=True, kw_only=True):
+    """Renew the attempt's lease and heartbeat deadline, keep its progress."""
+
+    lease_seconds: int
+    progress: dict[str, Any] | None = None
+
+
+class CompleteActivity(ActivityInput, frozen=True, kw_only=True):
+    """The attempt succeeded with this result blob."""
+
+    result: str
+
+
+class FailActivity(ActivityInput, frozen=True, kw_only=True):
+    """The attempt failed. ``failure`` keeps the neutral fields of worker-plane §12.5."""
+
+    failure: dict[str, Any]
+
+
+class SweepTask(RunInput, frozen=True, kw_only=True):
+    """A task whose lease or deadline has passed, seen by a sweeper; re-checked under the lock."""
+
+    NEEDS: ClassVar[Need] = Need.INBOX
+
+    task_number: int
+    activity_sequence: int = 0
+
+
+class TimeOutRun(RunInput, frozen=True, kw_only=True):
+    """A run past its deadline, seen by a sweeper; re-checked under the lock."""
+
+    NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_ACTIVITIES
+
+
+class ReleaseClaim(RunInput, frozen=True, kw_only=True):
+    """Give a lease back: the poll it was granted to has gone away before the answer was sent."""
+
+    NEEDS: ClassVar[Need] = Need.INBOX
+
+    task_number: int
+    activity_sequence: int = 0
+    attempt: int
+    lease_owner: str
+
+
+class RecoverLeases(RunInput, frozen=True, kw_only=True):
+    """Return the run's workflow task to ready because its owner has deregistered (worker-plane §6.3)."""
+
+    NEEDS: ClassVar[Need] = Need.INBOX
+
+    lease_owner: str
+
+
+Input = RunInput | InstanceInput

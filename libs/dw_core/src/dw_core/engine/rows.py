@@ -1,0 +1,249 @@
+"""The rows of a run that decisions read and write. Field names are the column names."""
+
+from __future__ import annotations
+
+import enum
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+
+class TaskKind(enum.IntEnum):
+    """Which queue family a task belongs to."""
+
+    WORKFLOW = 0
+    ACTIVITY = 1
+
+
+class TaskState(enum.IntEnum):
+    """Ready to be claimed, or leased to a worker. A closed task has no row, only a receipt."""
+
+    READY = 0
+    LEASED = 1
+
+
+class Run(msgspec.Struct, kw_only=True):
+    """A run: status, deadlines and the counters that decisions need (engine §1.2)."""
+
+    run_id: str
+    namespace: str
+    workflow_id: str
+    run_number: int = 1
+    workflow_type: str
+    queue: str
+    compatibility: str | None = None
+    priority: int = 5
+    fairness_key: str | None = None
+    fairness_weight: int = 1
+    status: str = "pending"
+    closed_reason: str | None = None
+    started_at: datetime
+    closed_at: datetime | None = None
+    execution_deadline_at: datetime | None = None
+    run_deadline_at: datetime | None = None
+    last_progress_at: datetime
+    last_history_sequence: int = 0
+    history_bytes: int = 0
+    next_workflow_sequence: int = 1
+    next_task_number: int = 1
+    next_command_sequence: int = 1
+    last_wake_sequence: int = 0
+    consumed_wake_sequence: int = 0
+    open_activity_count: int = 0
+    task_failure_count: int = 0
+    replay_blocked: bool = False
+    output: str | None = None
+
+    @property
+    def is_terminal(self) -> bool:
+        """Closed for good."""
+        return self.closed_at is not None
+
+    @property
+    def deadline_at(self) -> datetime | None:
+        """The earlier of the execution and the run deadline."""
+        deadlines = [d for d in (self.execution_deadline_at, self.run_deadline_at) if d is not None]
+        return min(deadlines) if deadlines else None
+
+
+class Task(msgspec.Struct, kw_only=True):
+    """An open task. ``attempt`` counts claims; for activities it is the number of the newest attempt."""
+
+    run_id: str
+    task_number: int
+    kind: TaskKind
+    namespace: str
+    queue: str
+    task_type: str
+    compatibility: str | None = None
+    priority: int = 5
+    fairness_key: str | None = None
+    fairness_weight: int = 1
+    state: TaskState = TaskState.READY
+    available_at: datetime
+    created_at: datetime
+    attempt: int = 0
+    repair_count: int = 0
+    lease_owner: str | None = None
+    leased_at: datetime | None = None
+    lease_expires_at: datetime | None = None
+    poll_request_id: str | None = None
+    claimed_history_sequence: int = 0
+    resume: dict[str, Any] | None = None
+    activity_sequence: int = 0
+    schedule_to_start_at: datetime | None = None
+    schedule_to_close_at: datetime | None = None
+    start_to_close_at: datetime | None = None
+    heartbeat_at: datetime | None = None
+    last_heartbeat_at: datetime | None = None
+    heartbeat_details: Any = None
+    sweep_at: datetime | None = None
+
+    def next_sweep_at(self) -> datetime | None:
+        """When a sweeper must look at this task: the earliest deadline that applies in its state."""
+        if self.state is TaskState.LEASED:
+            times = (self.lease_expires_at, self.schedule_to_close_at, self.start_to_close_at, self.heartbeat_at)
+        else:
+            times = (self.schedule_to_start_at, self.schedule_to_close_at, None, None)
+        known = [t for t in times if t is not None]
+        return min(known) if known else None
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded retry policy. ``max_attempts`` None means unlimited; back-offs are whole seconds (worker-plane §12.6)."""
+
+    max_attempts: int | None = 1
+    backoff_seconds: tuple[int, ...] = ()
+    non_retryable_error_types: tuple[str, ...] = ()
+
+
+class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
+    """The four activity timeouts in seconds; None means none."""
+
+    start_to_close_timeout: int | None = None
+    schedule_to_start_timeout: int | None = None
+    schedule_to_close_timeout: int | None = None
+    heartbeat_timeout: int | None = None
+
+
+class Activity(msgspec.Struct, kw_only=True):
+    """An activity execution (engine §1.5). An open one has exactly one open task; its live attempt is that task's."""
+
+    run_id: str
+    sequence: int
+    activity_type: str
+    queue: str
+    status: str = "pending"
+    arguments: str | None = None
+    has_retry_policy: bool = False
+    retry_policy: RetryPolicy = RetryPolicy()
+    timeouts: Timeouts = Timeouts()
+    cancellation_policy: str | None = None
+    parallel_group_path: list[dict[str, Any]] | None = None
+    attempt_count: int = 0
+    scheduled_at: datetime
+    closed_at: datetime | None = None
+
+    @property
+    def group_base(self) -> int | None:
+        """The base sequence of the outermost parallel group, or None for a lone activity."""
+        return self.parallel_group_path[0]["parallel_group_base_sequence"] if self.parallel_group_path else None
+
+
+class Attempt(msgspec.Struct, kw_only=True):
+    """A closed attempt: what late and repeated reports are answered from. ``status`` completed|failed|cancelled|expired."""
+
+    run_id: str
+    sequence: int
+    attempt: int
+    task_number: int
+    status: str
+    lease_owner: str | None
+    reply: dict[str, Any] | None = None
+    started_at: datetime | None = None
+    closed_at: datetime
+
+
+class Receipt(msgspec.Struct, kw_only=True):
+    """A closed workflow task. ``outcome`` completed|failed|waiting_for_history|cancelled."""
+
+    run_id: str
+    task_number: int
+    attempt: int
+    lease_owner: str | None
+    outcome: str
+    reply: dict[str, Any] | None = None
+    closed_at: datetime
+
+
+class Group(msgspec.Struct, kw_only=True):
+    """An outermost parallel group: how many leaves are still open, and the recorded path of its first leaf."""
+
+    run_id: str
+    base_sequence: int
+    size: int
+    open_count: int
+    first_path: list[dict[str, Any]]
+
+
+class VersionMarker(msgspec.Struct, kw_only=True):
+    """A recorded version decision of a run."""
+
+    run_id: str
+    change_id: str
+    version: int
+
+
+class InboxEvent(msgspec.Struct, kw_only=True):
+    """A history event waiting for the lease to end (engine §4.4). ``resume`` is set when it will wake the run."""
+
+    run_id: str
+    event_type: str
+    payload: msgspec.Raw
+    resume: dict[str, Any] | None = None
+    workflow_task_id: str | None = None
+    workflow_command_id: str | None = None
+
+
+class Event(msgspec.Struct, kw_only=True):
+    """An appended history event: ``body`` is the exact JSON text that both planes serve."""
+
+    run_id: str
+    sequence: int
+    event_type: str
+    body: str
+
+
+class Command(msgspec.Struct, kw_only=True):
+    """A recorded intake command (engine §1.7)."""
+
+    command_id: str
+    namespace: str
+    workflow_id: str
+    run_id: str
+    command_sequence: int
+    command_type: str
+    target_scope: str
+    status: str
+    outcome: str | None
+    rejection_reason: str | None = None
+    request_id: str | None = None
+    payload: dict[str, Any] | None = None
+    source: str = "control_plane"
+    context: dict[str, Any] | None = None
+    accepted_at: datetime | None = None
+    applied_at: datetime | None = None
+    rejected_at: datetime | None = None
+
+
+class Details(msgspec.Struct, kw_only=True):
+    """What a start fixes for the life of a run and no decision reads again."""
+
+    run_id: str
+    arguments: str
+    business_key: str | None = None
+    memo: dict[str, Any] = {}
+    search_attributes: dict[str, Any] = {}
+    execution_timeout_seconds: int | None = None
+    run_timeout_seconds: int | None = None

@@ -1,0 +1,68 @@
+"""The locked rows of one run, as one decision sees them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dw_core.engine.rows import (
+    Activity,
+    Attempt,
+    Group,
+    InboxEvent,
+    Receipt,
+    Run,
+    Task,
+    TaskKind,
+    VersionMarker,
+)
+from dw_core.engine.transition import Transition
+
+
+class Snapshot(msgspec.Struct, kw_only=True):
+    """Sparse: holds the run and the rows its inputs asked for. ``run`` is None when there is no such run.
+
+    ``tasks`` are open tasks by number, ``activities`` and ``groups`` by workflow sequence, ``receipts`` and
+    ``attempts`` answers already given. :meth:`fold` replaces rows by a transition's after images, so that the next
+    input of the same batch decides on what the previous one did.
+    """
+
+    run: Run | None = None
+    tasks: dict[int, Task] = {}
+    activities: dict[int, Activity] = {}
+    groups: dict[int, Group] = {}
+    markers: dict[str, VersionMarker] = {}
+    inbox: list[InboxEvent] = []
+    receipts: dict[int, Receipt] = {}
+    attempts: dict[tuple[int, int], Attempt] = {}
+
+    @property
+    def workflow_task(self) -> Task | None:
+        """The open workflow task; a run has at most one."""
+        for task in self.tasks.values():
+            if task.kind is TaskKind.WORKFLOW:
+                return task
+        return None
+
+    def activity_task(self, sequence: int) -> Task | None:
+        """The open task of an activity execution."""
+        for task in self.tasks.values():
+            if task.kind is TaskKind.ACTIVITY and task.activity_sequence == sequence:
+                return task
+        return None
+
+    def fold(self, transition: Transition) -> None:
+        """Take over the after images of a transition decided on this snapshot."""
+        self.run = transition.run
+        for number, task in transition.tasks.items():
+            if task is None:
+                self.tasks.pop(number, None)
+            else:
+                self.tasks[number] = task
+        self.activities.update(transition.activities)
+        self.groups.update(transition.groups)
+        self.markers.update((m.change_id, m) for m in transition.markers)
+        self.receipts.update((r.task_number, r) for r in transition.receipts)
+        self.attempts.update(((a.sequence, a.attempt), a) for a in transition.attempts)
+        if transition.inbox_taken:
+            self.inbox = []
+        self.inbox = [*self.inbox, *transition.inbox_added]

@@ -1,0 +1,184 @@
+"""Starting a run, and what happens when its workflow id is already taken (control-plane §12)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from dw_core.engine.inputs import StartWorkflow
+from dw_core.engine.rows import Command, Run
+from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.transition import Outcome, Rejection, Transition
+from dw_core.engine.writer import RunWriter
+from dw_core.timestamps import wire_time_or_none
+
+SOURCE = "control_plane"
+
+
+def decide_start(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Outcome:
+    """Create the run, or answer from the one that holds the workflow id.
+
+    A closed instance refuses a new start like an open one does. Under ``use-existing`` an open run of the same type is
+    returned and gets a ``StartAccepted`` event; a refusal is recorded as a ``StartRejected`` event of an open run.
+    """
+    if snapshot.run is None:
+        return _start_new(start, now)
+    if start.duplicate_policy == "use-existing" and not snapshot.run.is_terminal:
+        if snapshot.run.workflow_type != start.workflow_type:
+            return Rejection(
+                "validation_failed",
+                "The request is invalid.",
+                {"errors": {"workflow_type": ["does not match the workflow that holds this workflow_id"]}},
+            )
+        return _answer_existing(snapshot, start, now)
+    return _reject_duplicate(snapshot, start, now)
+
+
+def _start_new(start: StartWorkflow, now: datetime) -> Transition:
+    details = start.details
+    run = Run(
+        run_id=start.new_run_id,
+        namespace=start.namespace,
+        workflow_id=start.workflow_id,
+        workflow_type=start.workflow_type,
+        queue=start.queue,
+        compatibility=start.compatibility,
+        priority=start.priority,
+        fairness_key=start.fairness_key,
+        fairness_weight=start.fairness_weight,
+        started_at=now,
+        last_progress_at=now,
+        execution_deadline_at=_deadline(now, details.execution_timeout_seconds),
+        run_deadline_at=_deadline(now, details.run_timeout_seconds),
+    )
+    writer = RunWriter(Snapshot(run=run), now)
+    writer.transition.details = details
+    writer.transition.is_new_run = True
+    _command(writer, start, "accepted", "started_new")
+    common = _common(writer.run, start)
+    writer.append(
+        "StartAccepted", common | {"outcome": "started_new"}, workflow_command_id=start.command_id
+    )
+    writer.append(
+        "WorkflowStarted",
+        common | _started(writer.run, start),
+        workflow_command_id=start.command_id,
+        wake={"workflow_command_id": start.command_id},
+    )
+    return writer.finish(_reply(writer.run, start, "started_new"))
+
+
+def _deadline(now: datetime, seconds: int | None) -> datetime | None:
+    return None if seconds is None else now + timedelta(seconds=seconds)
+
+
+def _common(run: Run, start: StartWorkflow) -> dict[str, Any]:
+    details = start.details
+    common = {
+        "workflow_command_id": start.command_id,
+        "workflow_instance_id": run.workflow_id,
+        "workflow_id": run.workflow_id,
+        "workflow_run_id": run.run_id,
+        "workflow_class": run.workflow_type,
+        "workflow_type": run.workflow_type,
+        "business_key": details.business_key,
+        "memo": details.memo or None,
+        "search_attributes": details.search_attributes or None,
+    }
+    return {key: value for key, value in common.items() if value is not None}
+
+
+def _started(run: Run, start: StartWorkflow) -> dict[str, Any]:
+    """Members of ``WorkflowStarted`` beyond the common ones; null members are left out (engine §2.3)."""
+    details = start.details
+    members = {
+        "payload_codec": "avro",
+        "input": {"codec": "avro", "blob": details.arguments},
+        "execution_timeout_seconds": details.execution_timeout_seconds,
+        "run_timeout_seconds": details.run_timeout_seconds,
+        "execution_deadline_at": wire_time_or_none(run.execution_deadline_at),
+        "run_deadline_at": wire_time_or_none(run.run_deadline_at),
+        "compatibility": run.compatibility,
+    }
+    members.update(start.contract or {})
+    return {key: value for key, value in members.items() if value is not None}
+
+
+def _answer_existing(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Transition:
+    writer = RunWriter(snapshot, now)
+    _command(writer, start, "accepted", "returned_existing_active")
+    writer.append(
+        "StartAccepted",
+        _common(writer.run, start) | {"outcome": "returned_existing_active"},
+        workflow_command_id=start.command_id,
+    )
+    return writer.finish(_reply(writer.run, start, "returned_existing_active"))
+
+
+def _reject_duplicate(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Transition:
+    reason = "instance_already_started"
+    writer = RunWriter(snapshot, now)
+    run = writer.run
+    _command(writer, start, "rejected", "rejected_duplicate", reason)
+    if not run.is_terminal:
+        writer.append(
+            "StartRejected",
+            _common(run, start) | {"outcome": "rejected_duplicate", "rejection_reason": reason},
+            workflow_command_id=start.command_id,
+        )
+    message = f"Workflow {run.workflow_id} has already been started."
+    members = _reply(run, start, "rejected_duplicate") | {
+        "command_status": "rejected",
+        "rejection_reason": reason,
+        "workflow_type": run.workflow_type,
+    }
+    members.pop("reason")
+    members.pop("message")
+    return writer.finish(Rejection(reason, message, members))
+
+
+def _command(
+    writer: RunWriter, start: StartWorkflow, status: str, outcome: str, rejection_reason: str | None = None
+) -> None:
+    run = writer.run
+    accepted = status == "accepted"
+    writer.transition.commands.append(
+        Command(
+            command_id=start.command_id,
+            namespace=run.namespace,
+            workflow_id=run.workflow_id,
+            run_id=run.run_id,
+            command_sequence=run.next_command_sequence,
+            command_type="start",
+            target_scope="instance",
+            status=status,
+            outcome=outcome,
+            rejection_reason=rejection_reason,
+            source=SOURCE,
+            context=start.context,
+            accepted_at=writer.now if accepted else None,
+            applied_at=writer.now if accepted else None,
+            rejected_at=None if accepted else writer.now,
+        )
+    )
+    run.next_command_sequence += 1
+
+
+def _reply(run: Run, start: StartWorkflow, outcome: str) -> dict[str, Any]:
+    return {
+        "workflow_id": run.workflow_id,
+        "run_id": run.run_id,
+        "workflow_type": run.workflow_type,
+        "namespace": run.namespace,
+        "task_queue": run.queue,
+        "status": run.status,
+        "business_key": start.details.business_key,
+        "payload_codec": "avro",
+        "outcome": outcome,
+        "command_id": start.command_id,
+        "command_status": "accepted",
+        "command_source": SOURCE,
+        "reason": None,
+        "rejection_reason": None,
+        "message": None,
+    }

@@ -1,0 +1,69 @@
+"""What a decision gives back: a transition to write, or a rejection that leaves everything as it is."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from dw_core.engine.rows import (
+    Activity,
+    Attempt,
+    Command,
+    Details,
+    Event,
+    Group,
+    InboxEvent,
+    Receipt,
+    Run,
+    Task,
+    TaskKind,
+    VersionMarker,
+)
+
+
+class WakeKey(NamedTuple):
+    """A queue that may have something to claim."""
+
+    namespace: str
+    kind: TaskKind
+    queue: str
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """A refusal: ``reason`` is a key of the table of reasons, ``fields`` the extra members the contract names."""
+
+    reason: str
+    message: str
+    fields: dict[str, Any] = {}
+
+
+class Transition(msgspec.Struct, kw_only=True):
+    """After images and appended rows of one decision, in no particular order except ``events``.
+
+    ``reply`` is what the caller is told: a mapping of response members, or a :class:`Rejection` whose cause was itself
+    recorded (a completion that finds its run past the deadline). ``tasks`` maps a task number to its after image, or
+    to None when the task has closed. ``created`` lists the numbers that are new in this transition.
+    """
+
+    run: Run
+    reply: dict[str, Any] | Rejection
+    details: Details | None = None
+    is_new_run: bool = False
+    events: list[Event] = []
+    tasks: dict[int, Task | None] = {}
+    created_tasks: set[int] = set()
+    activities: dict[int, Activity] = {}
+    created_activities: set[int] = set()
+    attempts: list[Attempt] = []
+    receipts: list[Receipt] = []
+    groups: dict[int, Group] = {}
+    created_groups: set[int] = set()
+    markers: list[VersionMarker] = []
+    commands: list[Command] = []
+    inbox_added: list[InboxEvent] = []
+    inbox_taken: bool = False
+    wakes: set[WakeKey] = set()
+
+
+Outcome = Transition | Rejection

@@ -1,0 +1,210 @@
+"""Reports on a leased workflow task: complete, fail, heartbeat, and the end of a lease (engine §3.3, §4)."""
+
+from __future__ import annotations
+
+import copy
+from datetime import datetime, timedelta
+from typing import Any
+
+from dw_core.engine.commands.apply import apply_commands
+from dw_core.engine.inputs import (
+    CheckWorkflowTask,
+    CompleteWorkflowTask,
+    FailWorkflowTask,
+    HeartbeatWorkflowTask,
+)
+from dw_core.engine.ownership import guard, identify, settled_elsewhere
+from dw_core.engine.rows import Receipt, Task, TaskState
+from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.transition import Outcome, Rejection, Transition
+from dw_core.engine.writer import RunWriter
+from dw_core.ids import task_id
+from dw_core.limits import (
+    REPLAY_BLOCKED_AFTER_FAILURES,
+    WORKFLOW_TASK_BACKOFF_BASE_SECONDS,
+    WORKFLOW_TASK_BACKOFF_MAX_SECONDS,
+    EngineLimits,
+)
+from dw_core.timestamps import wire_time
+
+WAITING_FOR_HISTORY = "WorkflowTaskWaitingForHistory"
+"""The failure type that means "nothing to do yet" (engine §0.1 rule 3)."""
+
+_REPLAY_FAILURES = frozenset(
+    {
+        "NonDeterministicReplayError",
+        "InvalidWorkflowDefinition",
+        "WorkflowEntryArgumentsMismatchError",
+        "WorkflowPayloadDecodeError",
+    }
+)
+_UNREGISTERED = "no workflow registered for type"
+
+
+def decide_check(snapshot: Snapshot, report: CheckWorkflowTask, now: datetime) -> Outcome:
+    """Answer whether the lease is good, changing nothing."""
+    held = guard(snapshot, report, now)
+    if isinstance(held, Rejection):
+        return held
+    assert snapshot.run is not None
+    if isinstance(held, Receipt):
+        return settled_elsewhere(snapshot.run, report, held)
+    return Transition(
+        run=snapshot.run,
+        reply=identify(report) | {"claimed_history_sequence": held.claimed_history_sequence},
+    )
+
+
+def decide_heartbeat(snapshot: Snapshot, report: HeartbeatWorkflowTask, now: datetime) -> Outcome:
+    """Renew the lease to ``now`` + the lease length."""
+    held = guard(snapshot, report, now)
+    if isinstance(held, Rejection):
+        return held
+    assert snapshot.run is not None
+    if isinstance(held, Receipt):
+        return settled_elsewhere(snapshot.run, report, held)
+    writer = RunWriter(snapshot, now)
+    task = copy.copy(held)
+    task.lease_expires_at = now + timedelta(seconds=report.lease_seconds)
+    writer.put_task(task)
+    return writer.finish(
+        identify(report)
+        | {
+            "lease_owner": task.lease_owner,
+            "renewed": True,
+            "lease_expires_at": wire_time(task.lease_expires_at),
+            "run_status": writer.run.status,
+            "task_status": "leased",
+            "reason": None,
+        }
+    )
+
+
+def decide_complete(
+    snapshot: Snapshot, report: CompleteWorkflowTask, now: datetime, limits: EngineLimits
+) -> Outcome:
+    """Apply the commands, close the task and open the follow-up, or refuse the whole batch (engine §3.3, §3.4).
+
+    A run past its deadline refuses the batch with ``run_timed_out``; the caller then submits the time-out itself.
+    """
+    held = guard(snapshot, report, now)
+    if isinstance(held, Rejection):
+        return held
+    assert snapshot.run is not None
+    if isinstance(held, Receipt):
+        return _repeat(snapshot, report, held, "completed")
+    writer = RunWriter(snapshot, now)
+    if report.parsed is None:
+        errors = report.errors or {}
+        return Rejection(
+            "validation_failed",
+            "The request is invalid.",
+            identify(report) | {"errors": errors, "validation_errors": errors},
+        )
+    deadline = writer.run.deadline_at
+    if deadline is not None and deadline <= now:
+        return Rejection(
+            "run_timed_out",
+            "The run has passed its deadline.",
+            identify(report) | {"outcome": "rejected", "recorded": False},
+        )
+    refused = apply_commands(writer, held, report.parsed, limits)
+    if refused is not None:
+        return Rejection(refused.reason, refused.message, identify(report) | refused.fields)
+    run = writer.run
+    if not run.is_terminal:
+        run.status = "waiting"
+    run.task_failure_count = 0
+    run.replay_blocked = False
+    reply = identify(report) | {
+        "outcome": "completed",
+        "recorded": True,
+        "run_id": run.run_id,
+        "run_status": run.status,
+        "created_task_ids": writer.new_task_ids,
+        "reason": None,
+    }
+    return _close(writer, held, "completed", reply)
+
+
+def decide_fail(snapshot: Snapshot, report: FailWorkflowTask, now: datetime) -> Outcome:
+    """Close the task: as a plain acknowledgement, or as failed with a replacement after a back-off."""
+    held = guard(snapshot, report, now)
+    if isinstance(held, Rejection):
+        return held
+    assert snapshot.run is not None
+    if isinstance(held, Receipt):
+        expected = "waiting_for_history" if report.failure_type == WAITING_FOR_HISTORY else "failed"
+        return _repeat(snapshot, report, held, expected)
+    writer = RunWriter(snapshot, now)
+    if report.failure_type == WAITING_FOR_HISTORY and _has_something_to_wait_for(snapshot, held):
+        writer.run.task_failure_count = 0
+        return _close(writer, held, "waiting_for_history", _failed_reply(report, "waiting_for_history"))
+    return _fail(writer, held, report)
+
+
+def _has_something_to_wait_for(snapshot: Snapshot, task: Task) -> bool:
+    run = snapshot.run
+    assert run is not None
+    return run.open_activity_count > 0 or bool(snapshot.inbox) or run.last_wake_sequence > task.claimed_history_sequence
+
+
+def _failed_reply(report: FailWorkflowTask, outcome: str) -> dict[str, Any]:
+    return identify(report) | {"outcome": outcome, "recorded": True, "reason": None, "next_task_id": None}
+
+
+def _close(writer: RunWriter, task: Task, outcome: str, reply: dict[str, Any]) -> Transition:
+    """Close a plain task: consume its wakes, append what was buffered, open the follow-up."""
+    run = writer.run
+    if run.status == "pending":
+        run.status = "waiting"
+    run.consumed_wake_sequence = max(run.consumed_wake_sequence, task.claimed_history_sequence)
+    writer.close_workflow_task(task, outcome, reply)
+    if not run.is_terminal:
+        writer.end_lease()
+    transition = writer.finish(reply)
+    if "next_task_id" in reply and writer.workflow_task is not None:
+        reply["next_task_id"] = task_id(run.run_id, writer.workflow_task.task_number)
+    return transition
+
+
+def _fail(writer: RunWriter, task: Task, report: FailWorkflowTask) -> Transition:
+    run = writer.run
+    run.task_failure_count += 1
+    seconds = min(
+        WORKFLOW_TASK_BACKOFF_MAX_SECONDS,
+        WORKFLOW_TASK_BACKOFF_BASE_SECONDS * 2 ** min(run.task_failure_count - 1, 10),
+    )
+    is_replay = report.failure_type in _REPLAY_FAILURES or _UNREGISTERED in report.message
+    if is_replay and run.task_failure_count >= REPLAY_BLOCKED_AFTER_FAILURES:
+        run.replay_blocked = True
+        seconds = WORKFLOW_TASK_BACKOFF_MAX_SECONDS
+    reply = _failed_reply(report, "failed")
+    writer.close_workflow_task(task, "failed", reply)
+    writer.end_lease()
+    replacement = writer.open_workflow_task(task.resume or {}, available_at=writer.now + timedelta(seconds=seconds))
+    replacement.repair_count = task.repair_count
+    reply["next_task_id"] = task_id(run.run_id, replacement.task_number)
+    return writer.finish(reply)
+
+
+def _repeat(
+    snapshot: Snapshot, report: CompleteWorkflowTask | FailWorkflowTask, receipt: Receipt, outcome: str
+) -> Outcome:
+    """The same report once more: the stored answer, without doing anything again."""
+    assert snapshot.run is not None
+    if receipt.outcome == outcome and receipt.reply is not None:
+        return Transition(run=snapshot.run, reply=receipt.reply)
+    return settled_elsewhere(snapshot.run, report, receipt)
+
+
+def return_to_ready(writer: RunWriter, task: Task) -> None:
+    """The lease is over without a report: the same task becomes claimable again (engine §4.5)."""
+    free = copy.copy(task)
+    free.state = TaskState.READY
+    free.lease_owner = free.leased_at = free.lease_expires_at = free.poll_request_id = None
+    free.available_at = writer.now
+    free.repair_count += 1
+    writer.put_task(free)
+    writer.end_lease()
+    writer.wake_queue(free)

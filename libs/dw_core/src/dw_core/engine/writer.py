@@ -1,0 +1,201 @@
+"""Building a transition: append or buffer events, open and close tasks, wake the run once."""
+
+from __future__ import annotations
+
+import copy
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from dw_core.engine.rows import Activity, Event, InboxEvent, Receipt, Run, Task, TaskKind, TaskState
+from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.transition import Rejection, Transition, WakeKey
+from dw_core.history.event import encode_event, encode_payload
+from dw_core.ids import task_id
+
+Resume = dict[str, Any]
+"""The resume context of a workflow task: only the members that apply (worker-plane §8.2)."""
+
+
+class RunWriter:
+    """Collects what one decision changes, leaving the snapshot as it is.
+
+    While a workflow task is leased, external events go to the inbox instead of history (engine §4.4); the decision that
+    ends the lease calls :meth:`end_lease`, which appends them. :meth:`finish` opens the follow-up task, if the run has
+    been woken and has none (engine §4.3).
+    """
+
+    def __init__(self, snapshot: Snapshot, now: datetime) -> None:
+        assert snapshot.run is not None, "a writer needs a run"
+        self.snapshot = snapshot
+        self.run: Run = copy.copy(snapshot.run)
+        self.now = max(now, self.run.last_progress_at)
+        self.transition = Transition(run=self.run, reply={})
+        self.workflow_task: Task | None = snapshot.workflow_task
+        self.is_buffering = self.workflow_task is not None and self.workflow_task.state is TaskState.LEASED
+        self._resume: Resume = {}
+        self._inbox = list(snapshot.inbox)
+
+    # -- history -----------------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        event_type: str,
+        payload: dict[str, Any] | msgspec.Raw,
+        *,
+        workflow_task_id: str | None = None,
+        workflow_command_id: str | None = None,
+        wake: Resume | None = None,
+    ) -> int:
+        """Append an event now and return its history sequence. ``wake`` makes it a wake event with that context."""
+        run = self.run
+        run.last_history_sequence += 1
+        sequence = run.last_history_sequence
+        body = encode_event(
+            run.run_id,
+            run.namespace,
+            sequence,
+            event_type,
+            payload,
+            self.now,
+            workflow_task_id=workflow_task_id,
+            workflow_command_id=workflow_command_id,
+        )
+        run.history_bytes += len(body)
+        run.last_progress_at = self.now
+        self.transition.events.append(Event(run_id=run.run_id, sequence=sequence, event_type=event_type, body=body))
+        if wake is not None:
+            run.last_wake_sequence = sequence
+            self._resume = wake
+        return sequence
+
+    def record(self, event_type: str, payload: dict[str, Any], *, wake: Resume | None = None) -> None:
+        """Record an external event: appended now, or buffered while a workflow task is leased."""
+        if not self.is_buffering:
+            self.append(event_type, payload, wake=wake)
+            return
+        self.transition.inbox_added.append(
+            InboxEvent(run_id=self.run.run_id, event_type=event_type, payload=encode_payload(payload), resume=wake)
+        )
+
+    def wake_for_recorded(self, sequence: int, resume: Resume) -> None:
+        """A batch that only recorded values leaves nothing to wait for: wake the run once more (engine §6.4)."""
+        self.run.last_wake_sequence = sequence
+        self._resume = resume
+
+    def take_inbox(self) -> list[InboxEvent]:
+        """The buffered events, which the caller now owns: append them or drop them."""
+        waiting = [*self._inbox, *self.transition.inbox_added]
+        self._inbox = []
+        self.transition.inbox_taken = True
+        self.transition.inbox_added = []
+        return waiting
+
+    def flush_inbox(self) -> None:
+        """Append buffered events in arrival order."""
+        for event in self.take_inbox():
+            self.append(
+                event.event_type,
+                event.payload,
+                workflow_task_id=event.workflow_task_id,
+                workflow_command_id=event.workflow_command_id,
+                wake=event.resume,
+            )
+
+    # -- tasks -------------------------------------------------------------------------------------------------------
+
+    def put_task(self, task: Task) -> None:
+        """Write a task's after image."""
+        task.sweep_at = task.next_sweep_at()
+        self.transition.tasks[task.task_number] = task
+        if task.kind is TaskKind.WORKFLOW:
+            self.workflow_task = task
+
+    def open_task(self, task: Task) -> None:
+        """Open a new task; its queue is woken when it is due."""
+        self.put_task(task)
+        self.transition.created_tasks.add(task.task_number)
+        self.wake_queue(task)
+
+    def next_task_number(self) -> int:
+        """Allocate a task number."""
+        number = self.run.next_task_number
+        self.run.next_task_number += 1
+        return number
+
+    def wake_queue(self, task: Task) -> None:
+        """Publish a wake for the queue of a ready task, unless it only becomes available later."""
+        if task.available_at <= self.now:
+            self.transition.wakes.add(WakeKey(task.namespace, task.kind, task.queue))
+
+    def close_task(self, task: Task) -> None:
+        """Remove an open task."""
+        self.transition.tasks[task.task_number] = None
+        if task.kind is TaskKind.WORKFLOW:
+            self.workflow_task = None
+
+    def close_workflow_task(self, task: Task, outcome: str, reply: dict[str, Any] | None) -> None:
+        """Close the workflow task and leave its receipt."""
+        self.close_task(task)
+        self.transition.receipts.append(
+            Receipt(
+                run_id=task.run_id,
+                task_number=task.task_number,
+                attempt=task.attempt,
+                lease_owner=task.lease_owner,
+                outcome=outcome,
+                reply=reply,
+                closed_at=self.now,
+            )
+        )
+
+    def open_workflow_task(self, resume: Resume, *, available_at: datetime | None = None) -> Task:
+        """Open the run's workflow task; there must be none."""
+        assert self.workflow_task is None, f"run {self.run.run_id} already has an open workflow task"
+        run = self.run
+        task = Task(
+            run_id=run.run_id,
+            task_number=self.next_task_number(),
+            kind=TaskKind.WORKFLOW,
+            namespace=run.namespace,
+            queue=run.queue,
+            task_type=run.workflow_type,
+            compatibility=run.compatibility,
+            priority=run.priority,
+            fairness_key=run.fairness_key,
+            fairness_weight=run.fairness_weight,
+            available_at=available_at or self.now,
+            created_at=self.now,
+            resume=resume,
+        )
+        self.open_task(task)
+        return task
+
+    def end_lease(self) -> None:
+        """The workflow task's lease has ended: append what arrived meanwhile."""
+        self.is_buffering = False
+        self.flush_inbox()
+
+    # -- activities --------------------------------------------------------------------------------------------------
+
+    def put_activity(self, activity: Activity, *, is_new: bool = False) -> None:
+        """Write an activity's after image."""
+        self.transition.activities[activity.sequence] = activity
+        if is_new:
+            self.transition.created_activities.add(activity.sequence)
+
+    # -- end ---------------------------------------------------------------------------------------------------------
+
+    def finish(self, reply: dict[str, Any] | Rejection) -> Transition:
+        """Open the one follow-up task the run needs, and hand over the transition."""
+        run = self.run
+        if not run.is_terminal and self.workflow_task is None and run.last_wake_sequence > run.consumed_wake_sequence:
+            self.open_workflow_task(self._resume)
+        self.transition.reply = reply
+        return self.transition
+
+    @property
+    def new_task_ids(self) -> list[str]:
+        """Public ids of the tasks opened so far, in order."""
+        return [task_id(self.run.run_id, n) for n in sorted(self.transition.created_tasks)]

@@ -1,0 +1,61 @@
+"""Identifiers: generated ULIDs for runs and commands, derived ids for everything that belongs to a run.
+
+A task, activity execution, attempt or event is named by its run and its number inside the run
+(``<run>.t3``, ``<run>.a1``, ``<run>.a1.2``, ``<run>.e7``). Clients treat every id as opaque; the server reads the
+run out of it, so no request needs a look-up before the run's row can be locked.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+
+ULID_LENGTH = 26
+_RFC4648_TO_CROCKFORD = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", b"0123456789ABCDEFGHJKMNPQRSTVWXYZ")
+
+NewId = Callable[[], str]
+"""Draws the next ULID; handed to the engine so that decisions stay reproducible."""
+
+
+def ulid(milliseconds: int, randomness: bytes) -> str:
+    """A 26-character ULID from a millisecond timestamp and 10 random bytes."""
+    raw = (b"\0\0" + milliseconds.to_bytes(8, "big"))[-10:]
+    stamp = base64.b32encode(raw).translate(_RFC4648_TO_CROCKFORD)[-10:]
+    return (stamp + base64.b32encode(randomness).translate(_RFC4648_TO_CROCKFORD)).decode()
+
+
+def task_id(run_id: str, task_number: int) -> str:
+    """The public id of a workflow or activity task."""
+    return f"{run_id}.t{task_number}"
+
+
+def execution_id(run_id: str, sequence: int) -> str:
+    """The public id of an activity execution: its run and workflow sequence. Also the idempotency key."""
+    return f"{run_id}.a{sequence}"
+
+
+def attempt_id(run_id: str, sequence: int, attempt: int) -> str:
+    """The public id of one attempt of an activity execution."""
+    return f"{run_id}.a{sequence}.{attempt}"
+
+
+def event_id(run_id: str, history_sequence: int) -> str:
+    """The public id of a history event."""
+    return f"{run_id}.e{history_sequence}"
+
+
+_TASK = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})\.t([1-9][0-9]{0,8})")
+_ATTEMPT = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})\.a([1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
+
+
+def parse_task_id(value: str) -> tuple[str, int] | None:
+    """``(run_id, task_number)``, or None when the text names no task."""
+    found = _TASK.fullmatch(value)
+    return (found[1], int(found[2])) if found else None
+
+
+def parse_attempt_id(value: str) -> tuple[str, int, int] | None:
+    """``(run_id, sequence, attempt)``, or None when the text names no attempt."""
+    found = _ATTEMPT.fullmatch(value)
+    return (found[1], int(found[2]), int(found[3])) if found else None
