@@ -1,0 +1,75 @@
+"""Request bodies of the control plane, as msgspec structs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from dw_core.protocol.fields import Name255, Positive, WorkflowId
+from dw_core.protocol.problems import Invalid
+
+UNSUPPORTED_START_FIELDS = (
+    "workflow_execution_timeout",
+    "workflow_run_timeout",
+    "workflow_task_timeout",
+    "retry_policy",
+    "idempotency_key",
+    "request_id",
+)
+"""Fields a start refuses by name (control-plane §12); a null value counts as absent."""
+
+
+class WorkflowStart(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST /api/workflows`` (control-plane §12).
+
+    ``duplicate_policy`` ``reject`` is an alias of ``fail``; ``use_existing_open_run`` says which of the two was
+    meant. ``build_id`` wins over ``compatibility``. Times are whole seconds. Raises ``Invalid`` for a field of
+    :data:`UNSUPPORTED_START_FIELDS`.
+    """
+
+    workflow_type: Name255
+    workflow_id: WorkflowId | None = None
+    task_queue: Name255 | None = None
+    input: Any = None
+    business_key: Annotated[str, Meta(max_length=255)] | None = None
+    memo: dict[str, Any] | None = None
+    search_attributes: dict[str, Any] | None = None
+    duplicate_policy: Literal["fail", "use-existing", "reject"] | None = None
+    execution_timeout_seconds: Positive | None = None
+    run_timeout_seconds: Positive | None = None
+    priority: Annotated[int, Meta(ge=0, le=9)] | None = None
+    fairness_key: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,64}$")] | None = None
+    fairness_weight: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    build_id: Annotated[str, Meta(max_length=255)] | None = None
+    compatibility: Annotated[str, Meta(max_length=255)] | None = None
+    observability_context: dict[str, Any] | None = None
+    payload_codec: Literal["avro"] | None = None
+    workflow_execution_timeout: Any = None
+    workflow_run_timeout: Any = None
+    workflow_task_timeout: Any = None
+    retry_policy: Any = None
+    idempotency_key: Any = None
+    request_id: Any = None
+
+    def __post_init__(self) -> None:
+        refused = {
+            name: ["This field is not supported when a workflow is started."]
+            for name in UNSUPPORTED_START_FIELDS
+            if getattr(self, name) is not None
+        }
+        if refused:
+            raise Invalid(refused)
+
+    @property
+    def use_existing_open_run(self) -> bool:
+        """Whether an open run of the same id and type is returned instead of refused."""
+        return self.duplicate_policy == "use-existing"
+
+
+class WorkflowTerminate(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST …/terminate``, instance and run (control-plane §13.5); every field is optional."""
+
+    reason: Annotated[str, Meta(max_length=1000)] | None = None
+    request_id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None

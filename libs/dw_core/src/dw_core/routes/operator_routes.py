@@ -1,0 +1,179 @@
+"""The rest of the control plane: namespaces, services, bridge, workers, queues, schedules, system and the like."""
+
+from __future__ import annotations
+
+from dw_core.routes.control import ADMINS, ANYONE_AUTHENTICATED, control
+from dw_core.routes.route import Route
+
+_NAMESPACE = "/api/namespaces/{namespace}"
+_ENDPOINTS = "/api/service-endpoints"
+_ENDPOINT = f"{_ENDPOINTS}/{{endpoint_name}}"
+_SERVICE = f"{_ENDPOINT}/services/{{service_name}}"
+_OPERATION = f"{_SERVICE}/operations/{{operation_name}}"
+_CALL = f"{_OPERATION}/service-calls/{{service_call_id}}"
+_QUEUE = "/api/task-queues/{task_queue}"
+_SCHEDULE = "/api/schedules/{schedule_id}"
+
+NAMESPACES = (
+    control("GET", "/api/namespaces", "namespace_list", "List namespaces", namespace=False),
+    control("POST", "/api/namespaces", "namespace_create", "Create a namespace", principals=ADMINS, namespace=False),
+    control("GET", _NAMESPACE, "namespace_describe", "Describe a namespace", namespace=False),
+    control("PUT", _NAMESPACE, "namespace_update", "Change a namespace", principals=ADMINS, namespace=False),
+    control("DELETE", _NAMESPACE, "namespace_delete", "Delete a namespace", principals=ADMINS, namespace=False),
+    control(
+        "PUT",
+        f"{_NAMESPACE}/external-storage",
+        "namespace_external_storage",
+        "Set the payload storage policy",
+        principals=ADMINS,
+        namespace=False,
+    ),
+    control("POST", "/api/storage/test", "storage_test", "Try the payload storage", principals=ADMINS),
+)
+
+
+def _catalogue(path: str, item: str, kind: str, words: str) -> tuple[Route, ...]:
+    """The five routes of one level of the service catalogue (control-plane §17.1)."""
+    return (
+        control("GET", path, f"{kind}_list", f"List {words}s", principals=ADMINS),
+        control("POST", path, f"{kind}_create", f"Create a {words}", principals=ADMINS),
+        control("GET", item, f"{kind}_describe", f"Describe a {words}", principals=ADMINS),
+        control("PUT", item, f"{kind}_update", f"Change a {words}", principals=ADMINS),
+        control("DELETE", item, f"{kind}_delete", f"Delete a {words}", principals=ADMINS),
+    )
+
+
+SERVICES = (
+    *_catalogue(_ENDPOINTS, _ENDPOINT, "service_endpoint", "service endpoint"),
+    *_catalogue(f"{_ENDPOINT}/services", _SERVICE, "service", "service"),
+    *_catalogue(f"{_SERVICE}/operations", _OPERATION, "service_operation", "service operation"),
+    control("GET", _CALL, "service_call_describe", "Describe a service call", principals=ADMINS),
+    control(
+        "POST", f"{_OPERATION}/execute", "service_operation_execute", "Execute a service operation", bootstrap=True
+    ),
+    control("POST", f"{_CALL}/cancel", "service_call_cancel", "Cancel a service call", bootstrap=True),
+    control("POST", "/api/bridge-adapters/webhook/{adapter}", "bridge_webhook", "Deliver a webhook", bootstrap=True),
+)
+
+FLEET = (
+    control("GET", "/api/workers", "worker_list", "List workers"),
+    control("GET", "/api/workers/{worker_id}", "worker_describe", "Describe a worker"),
+    control("DELETE", "/api/workers/{worker_id}", "worker_remove", "Remove a worker", principals=ADMINS),
+    control("GET", "/api/worker-sessions", "worker_session_list", "List worker sessions"),
+    control("GET", "/api/worker-sessions/{session_id}", "worker_session_describe", "Describe a worker session"),
+    control("GET", "/api/task-queues", "task_queue_list", "List task queues"),
+    control("GET", _QUEUE, "task_queue_describe", "Describe a task queue"),
+    control("GET", f"{_QUEUE}/priority-fairness", "task_queue_priority_fairness", "Show priorities and fairness"),
+    control("GET", f"{_QUEUE}/build-ids", "build_id_list", "List the builds of a queue"),
+    control("POST", f"{_QUEUE}/build-ids/drain", "build_id_drain", "Drain a build"),
+    control("POST", f"{_QUEUE}/build-ids/resume", "build_id_resume", "Resume a build"),
+    control("POST", f"{_QUEUE}/build-ids/promote", "build_id_promote", "Promote a build"),
+    control("GET", "/api/deployments", "deployment_list", "List deployments"),
+    control("GET", "/api/deployments/{deployment}", "deployment_describe", "Describe a deployment"),
+    control("POST", "/api/deployments/{deployment}/{action}", "deployment_command", "Act on a deployment"),
+)
+
+SCHEDULES = (
+    control("GET", "/api/schedules", "schedule_list", "List schedules"),
+    control("POST", "/api/schedules", "schedule_create", "Create a schedule", bootstrap=True),
+    control("GET", _SCHEDULE, "schedule_describe", "Describe a schedule"),
+    control("PUT", _SCHEDULE, "schedule_update", "Change a schedule", bootstrap=True),
+    control("DELETE", _SCHEDULE, "schedule_delete", "Delete a schedule", bootstrap=True),
+    control("POST", f"{_SCHEDULE}/pause", "schedule_pause", "Pause a schedule", bootstrap=True),
+    control("POST", f"{_SCHEDULE}/resume", "schedule_resume", "Resume a schedule", bootstrap=True),
+    control("POST", f"{_SCHEDULE}/trigger", "schedule_trigger", "Fire a schedule now", bootstrap=True),
+    control("POST", f"{_SCHEDULE}/backfill", "schedule_backfill", "Fire a past window", bootstrap=True),
+    control("GET", f"{_SCHEDULE}/history", "schedule_history", "Read the history of a schedule"),
+)
+
+SEARCH_ATTRIBUTES = (
+    control("GET", "/api/search-attributes", "search_attribute_list", "List search attributes"),
+    control("POST", "/api/search-attributes", "search_attribute_create", "Register a search attribute"),
+    control(
+        "DELETE", "/api/search-attributes/{attribute_name}", "search_attribute_delete", "Remove a search attribute"
+    ),
+)
+
+
+def _system(method: str, suffix: str, name: str, summary: str) -> Route:
+    return control(method, f"/api/system/{suffix}", f"system_{name}", summary, principals=ADMINS)
+
+
+SYSTEM = (
+    _system("GET", "health", "health", "Show the health of the coordination layer"),
+    _system("GET", "metrics", "metrics", "Read bounded metrics"),
+    _system("POST", "metrics", "metrics_select", "Read selected bounded metrics"),
+    _system("GET", "operator-metrics", "operator_metrics", "Read operator metrics"),
+    _system("GET", "operator-dashboard", "operator_dashboard", "Read the operator dashboard"),
+    _system("GET", "prometheus-metrics", "prometheus_metrics", "Read metrics in Prometheus text"),
+    _system("GET", "repair", "repair", "Show repair candidates"),
+    _system("POST", "repair/pass", "repair_pass", "Run a repair pass"),
+    _system("GET", "activity-timeouts", "activity_timeouts", "Show expired activities"),
+    _system("POST", "activity-timeouts/pass", "activity_timeout_pass", "Enforce activity timeouts"),
+    _system("GET", "retention", "retention", "Show expired runs"),
+    _system("POST", "retention/pass", "retention_pass", "Prune expired runs"),
+    _system("GET", "external-payload-cleanup", "external_payload_cleanup", "Show payloads that may be removed"),
+    _system("POST", "external-payload-cleanup/pass", "external_payload_cleanup_pass", "Remove unreferenced payloads"),
+)
+
+CREDENTIALS = (
+    control("GET", "/api/runtime-credentials", "runtime_credential_list", "List credentials", principals=ADMINS),
+    control(
+        "GET",
+        "/api/runtime-credentials/{credential_id}",
+        "runtime_credential_describe",
+        "Describe a credential",
+        principals=ADMINS,
+    ),
+    control(
+        "PUT",
+        "/api/runtime-credentials/{credential_id}",
+        "runtime_credential_put",
+        "Store a credential",
+        principals=ADMINS,
+    ),
+    control(
+        "DELETE",
+        "/api/runtime-credentials/{credential_id}",
+        "runtime_credential_delete",
+        "Delete a credential",
+        principals=ADMINS,
+    ),
+    control(
+        "POST",
+        "/api/runtime-credentials/{credential_id}/rotate",
+        "runtime_credential_rotate",
+        "Rotate a credential",
+        principals=ADMINS,
+    ),
+)
+
+BYTE_TRANSPORT = (
+    control(
+        "POST",
+        "/api/external-payloads/v1",
+        "external_payload_upload",
+        "Upload payload bytes",
+        principals=ANYONE_AUTHENTICATED,
+        version=False,
+    ),
+    control(
+        "GET",
+        "/api/external-payloads/v1/{reference_id}",
+        "external_payload_fetch",
+        "Fetch payload bytes",
+        principals=ANYONE_AUTHENTICATED,
+        version=False,
+    ),
+)
+
+OPERATOR_ROUTES: tuple[Route, ...] = (
+    *NAMESPACES,
+    *SERVICES,
+    *FLEET,
+    *SCHEDULES,
+    *SEARCH_ATTRIBUTES,
+    *SYSTEM,
+    *CREDENTIALS,
+    *BYTE_TRANSPORT,
+)
