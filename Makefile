@@ -1,0 +1,72 @@
+# A fresh machine needs git, make, bash and Python >= 3.11.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PACKAGES := libs/dw_core libs/dw_runtime services/api_ingress services/matching services/scheduler services/standalone
+PROJECTS := $(PACKAGES:%=%/pyproject.toml)
+TEST_WORKERS ?= 2
+PYTEST_ARGS ?=
+DEV_ARGS ?=
+BENCH_ARGS ?=
+
+.PHONY: help dev test lint format bench wheels lock lock-check clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed; name one with PYTHON=/path/to/python3."; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+# The workspace packages are installed from the checkout after the lock has been installed by hash.
+$(VENV)/.test-installed: requirements/test.txt $(PROJECTS) | $(BIN)/python
+	@echo "Installing requirements/test.txt"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/test.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		$(PACKAGES:%=--editable %)
+	@touch $@
+
+$(VENV)/.lint-installed: requirements/lint.txt $(VENV)/.test-installed
+	@echo "Installing requirements/lint.txt"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/lint.txt
+	@touch $@
+
+dev: $(VENV)/.test-installed ## Run the server with embedded Postgres and Valkey (DEV_ARGS="--ephemeral --port 9000")
+	@exec $(BIN)/dw-server dev $(DEV_ARGS)
+
+test: $(VENV)/.test-installed ## Run all tests (PYTEST_ARGS="tests/unit -k lease", TEST_WORKERS=4)
+	@$(BIN)/python -m pytest -n $(TEST_WORKERS) $(PYTEST_ARGS)
+
+lint: $(VENV)/.lint-installed lock-check ## Check style, types, import rules and the freshness of the locks
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+format: $(VENV)/.lint-installed ## Apply the formatter and the safe fixes
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/.test-installed ## Measure one no-op workflow with one activity (BENCH_ARGS=...)
+	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+wheels: $(VENV)/.lint-installed ## Build a wheel of every package into dist/
+	@rm -rf dist
+	@for package in $(PACKAGES); do \
+		$(BIN)/python -m build --wheel --no-isolation --outdir dist $$package >/dev/null; \
+	done
+	@ls -1 dist
+
+lock: $(VENV)/.lint-installed ## Refresh the locks (LOCK_ARGS=--upgrade takes the newest versions)
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python requirements/lock.py write $(LOCK_ARGS)
+
+lock-check: | $(BIN)/python ## Say which locks are stale (needs no network)
+	@$(BIN)/python requirements/lock.py check
+
+clean: ## Remove everything that was built, installed or stored in this checkout
+	@rm -rf $(VENV) .dw dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,191 @@
+"""Settings of a process and of who may call it: topology, HTTP, stores, identity of callers, logs and metrics."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from dw_runtime.settings.variable import Var
+
+
+class Topology(msgspec.Struct, frozen=True, kw_only=True):
+    """Who this process is in the deployment (topology §1.2, §6.4)."""
+
+    server_id: Annotated[
+        str, Var("DW_SERVER_ID", "Name of this process in logs and lease rows.", derived="the host name")
+    ]
+    shape: Annotated[
+        str | None,
+        Var("DW_SERVER_TOPOLOGY_SHAPE", "Topology shape of the release.", derived="the shape of the role started"),
+    ] = None
+    process_class: Annotated[
+        str | None,
+        Var("DW_SERVER_PROCESS_CLASS", "Process class of this process.", derived="the class of the role started"),
+    ] = None
+    mode: Annotated[
+        str, Var("DW_MODE", "Execution mode published in the manifest.", choices=("service", "embedded"))
+    ] = "service"
+    default_namespace: Annotated[str, Var("DW_DEFAULT_NAMESPACE", "Namespace of requests that name none.")] = "default"
+    matching_queue_wake: Annotated[
+        bool,
+        Var("DW_V2_MATCHING_ROLE_QUEUE_WAKE", "Whether processes other than matching run the wake pass themselves."),
+    ] = True
+    task_dispatch_mode: Annotated[
+        str,
+        Var(
+            "DW_TASK_DISPATCH_MODE",
+            "How tasks reach workers.",
+            choices=("poll", "queue"),
+            also=("DW_V2_TASK_DISPATCH_MODE",),
+        ),
+    ] = "poll"
+    app_version: Annotated[
+        str | None, Var("APP_VERSION", "Version published by discovery.", derived="the package version")
+    ] = None
+    expose_package_provenance: Annotated[
+        bool, Var("DW_EXPOSE_PACKAGE_PROVENANCE", "Whether cluster info names the build it came from.")
+    ] = False
+
+
+class Http(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a role listens and how it stops."""
+
+    host: Annotated[str, Var("DW_HTTP_HOST", "Address to listen on.")] = "0.0.0.0"
+    port: Annotated[int, Var("DW_HTTP_PORT", "Port to listen on.", minimum=0, maximum=65535)] = 8080
+    processes: Annotated[int, Var("DW_PROCESSES", "Worker processes sharing the port.", minimum=1, maximum=256)] = 1
+    drain_delay_seconds: Annotated[
+        int,
+        Var(
+            "DW_DRAIN_DELAY_SECONDS",
+            "How long a stopping process keeps accepting connections after readiness turned 503.",
+            "seconds",
+            minimum=0,
+            maximum=300,
+        ),
+    ] = 0
+    drain_seconds: Annotated[
+        int,
+        Var(
+            "DW_DRAIN_SECONDS",
+            "How long a stopping process waits for requests and commits that have begun.",
+            "seconds",
+            minimum=1,
+            maximum=600,
+        ),
+    ] = 15
+
+
+class Stores(msgspec.Struct, frozen=True, kw_only=True):
+    """Postgres and Redis (topology §6.4, infrastructure)."""
+
+    database_url: Annotated[
+        str | None,
+        Var(
+            "DATABASE_URL",
+            "Postgres as a URL.",
+            is_secret=True,
+            also=("DB_URL",),
+            derived="DB_HOST, DB_PORT, DB_DATABASE, DB_USERNAME, DB_PASSWORD and DB_SSLMODE when DB_HOST is set",
+        ),
+    ] = None
+    database_pool_size: Annotated[
+        int, Var("DW_DB_POOL_SIZE", "Postgres connections per worker process.", minimum=2, maximum=200)
+    ] = 8
+    redis_url: Annotated[
+        str | None,
+        Var(
+            "REDIS_URL",
+            "Redis or Valkey as a URL; unset means no wake signals between processes.",
+            is_secret=True,
+            derived="REDIS_HOST, REDIS_PORT, REDIS_DB, REDIS_USERNAME, REDIS_PASSWORD and REDIS_SCHEME when REDIS_HOST "
+            "is set",
+        ),
+    ] = None
+
+
+class Auth(msgspec.Struct, frozen=True, kw_only=True):
+    """How callers prove who they are (topology §6.4, auth)."""
+
+    driver: Annotated[
+        str, Var("DW_AUTH_DRIVER", "How callers authenticate.", choices=("none", "token", "signature"))
+    ] = "token"
+    token: Annotated[str | None, Var("DW_AUTH_TOKEN", "Token accepted for every role.", is_secret=True)] = None
+    worker_token: Annotated[str | None, Var("DW_WORKER_TOKEN", "Token of workers.", is_secret=True)] = None
+    operator_token: Annotated[str | None, Var("DW_OPERATOR_TOKEN", "Token of operators.", is_secret=True)] = None
+    admin_token: Annotated[str | None, Var("DW_ADMIN_TOKEN", "Token of administrators.", is_secret=True)] = None
+    signature_key: Annotated[
+        str | None, Var("DW_SIGNATURE_KEY", "Signature key accepted for every role.", is_secret=True)
+    ] = None
+    worker_signature_key: Annotated[
+        str | None, Var("DW_WORKER_SIGNATURE_KEY", "Signature key of workers.", is_secret=True)
+    ] = None
+    operator_signature_key: Annotated[
+        str | None, Var("DW_OPERATOR_SIGNATURE_KEY", "Signature key of operators.", is_secret=True)
+    ] = None
+    admin_signature_key: Annotated[
+        str | None, Var("DW_ADMIN_SIGNATURE_KEY", "Signature key of administrators.", is_secret=True)
+    ] = None
+    principal_tokens: Annotated[
+        str | None, Var("DW_PRINCIPAL_TOKENS", "Tokens of named principals, as JSON.", is_secret=True)
+    ] = None
+    backward_compatible: Annotated[
+        bool,
+        Var("DW_AUTH_BACKWARD_COMPATIBLE", "Whether the single token still opens every role when role tokens are set."),
+    ] = True
+    trust_forwarded_attribution_headers: Annotated[
+        bool, Var("DW_TRUST_FORWARDED_ATTRIBUTION_HEADERS", "Whether attribution headers of a gateway are believed.")
+    ] = False
+    caller_type_header: Annotated[
+        str | None, Var("DW_CALLER_TYPE_HEADER", "Header in which a gateway names the type of caller.")
+    ] = None
+    caller_label_header: Annotated[
+        str | None, Var("DW_CALLER_LABEL_HEADER", "Header in which a gateway names the caller.")
+    ] = None
+    auth_status_header: Annotated[
+        str | None, Var("DW_AUTH_STATUS_HEADER", "Header in which a gateway reports the outcome of authentication.")
+    ] = None
+    auth_method_header: Annotated[
+        str | None, Var("DW_AUTH_METHOD_HEADER", "Header in which a gateway reports the method of authentication.")
+    ] = None
+
+
+class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
+    """Logs, metrics and the audit of the environment."""
+
+    log_level: Annotated[
+        str, Var("DW_LOG_LEVEL", "Least severe log line written.", choices=("debug", "info", "warning", "error"))
+    ] = "info"
+    task_failure_type_limit: Annotated[
+        int,
+        Var(
+            "DW_METRICS_WORKFLOW_TASK_FAILURE_TYPE_LIMIT",
+            "Workflow types listed by the metric of repeated task failures.",
+            minimum=1,
+            maximum=100,
+        ),
+    ] = 20
+    workflow_series_limit: Annotated[
+        int,
+        Var("DW_METRICS_PROMETHEUS_WORKFLOW_SERIES_LIMIT", "Series per family labelled by workflow type.", minimum=0),
+    ] = 100
+    activity_series_limit: Annotated[
+        int,
+        Var("DW_METRICS_PROMETHEUS_ACTIVITY_SERIES_LIMIT", "Series per family labelled by activity type.", minimum=0),
+    ] = 100
+    task_queue_series_limit: Annotated[
+        int,
+        Var("DW_METRICS_PROMETHEUS_TASK_QUEUE_SERIES_LIMIT", "Series per family labelled by task queue.", minimum=0),
+    ] = 100
+    env_audit_strict: Annotated[
+        bool, Var("DW_ENV_AUDIT_STRICT", "Whether an unknown DW_* name stops the process at boot.")
+    ] = False
+
+
+class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
+    """How patiently the bootstrap command waits for the database."""
+
+    retries: Annotated[int, Var("DW_BOOTSTRAP_RETRIES", "Attempts to reach the database.", minimum=1)] = 30
+    delay_seconds: Annotated[
+        int, Var("DW_BOOTSTRAP_DELAY_SECONDS", "Pause between those attempts.", "seconds", minimum=0)
+    ] = 2

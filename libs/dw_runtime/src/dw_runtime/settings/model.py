@@ -1,0 +1,86 @@
+"""The whole configuration of a process, and the list of everything that can be set."""
+
+from __future__ import annotations
+
+from typing import get_type_hints
+
+import msgspec
+
+from dw_runtime.settings.identity import Auth, Bootstrap, Http, Stores, Telemetry, Topology
+from dw_runtime.settings.limits import (
+    ExternalPayloads,
+    HistoryBudget,
+    Protocol,
+    RequestLimits,
+    Retention,
+    StructuralLimits,
+)
+from dw_runtime.settings.variable import Declared, declared_fields
+from dw_runtime.settings.work import Admission, Fleet, Leases, Polling, Recovery, Workers
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """One process's configuration; every group is frozen, and ``msgspec.structs.replace`` makes variants."""
+
+    topology: Topology
+    http: Http
+    stores: Stores
+    auth: Auth
+    polling: Polling
+    leases: Leases
+    workers: Workers
+    recovery: Recovery
+    admission: Admission
+    protocol: Protocol
+    request_limits: RequestLimits
+    structural_limits: StructuralLimits
+    history_budget: HistoryBudget
+    external_payloads: ExternalPayloads
+    retention: Retention
+    fleet: Fleet
+    telemetry: Telemetry
+    bootstrap: Bootstrap
+
+
+GROUPS: dict[str, type[msgspec.Struct]] = get_type_hints(Settings)
+"""Group structs by the field of :class:`Settings` that holds them."""
+
+REGISTRY: tuple[Declared, ...] = tuple(
+    declared for group, struct in GROUPS.items() for declared in declared_fields(group, struct)
+)
+"""Every declared variable, in the order of the reference page."""
+
+PARTS: dict[str, str] = {
+    "DB_CONNECTION": "Kind of database; only pgsql.",
+    "DB_HOST": "Host of Postgres.",
+    "DB_PORT": "Port of Postgres (5432).",
+    "DB_DATABASE": "Name of the database (durable_workflow).",
+    "DB_USERNAME": "User of the database.",
+    "DB_PASSWORD": "Password of that user; DB_PASSWORD_FILE names a file that holds it.",
+    "DB_SSLMODE": "TLS mode of the connection, as libpq spells it.",
+    "REDIS_HOST": "Host of Redis or Valkey.",
+    "REDIS_PORT": "Port of Redis (6379).",
+    "REDIS_DB": "Number of the Redis database (0).",
+    "REDIS_USERNAME": "User of Redis.",
+    "REDIS_PASSWORD": "Password of that user; REDIS_PASSWORD_FILE names a file that holds it.",
+    "REDIS_SCHEME": "tcp or tls.",
+}
+"""Variables that only help to build ``DATABASE_URL`` and ``REDIS_URL``."""
+
+IGNORED: tuple[str, ...] = (
+    "DW_SERVER_KEY",
+    "DW_POLLING_CACHE_PATH",
+    "DW_WORKER_LONG_POLL_RESERVED_HTTP_WORKERS",
+    "DW_PACKAGE_PROVENANCE_PATH",
+    "DW_V2_GUARDRAILS_BOOT",
+    "DW_V2_CONNECTION",
+    "DW_V2_QUEUE",
+    "DW_V2_COMPATIBILITY_DISABLE_HEARTBEAT_TABLE",
+    "DW_SERIALIZER",
+    "QUEUE_CONNECTION",
+    "CACHE_STORE",
+    "APP_KEY",
+    "APP_ENV",
+    "APP_DEBUG",
+)
+"""Names that mean something to other servers of this protocol and nothing to this one (topology §6.4)."""

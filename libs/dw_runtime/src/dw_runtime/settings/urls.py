@@ -1,0 +1,65 @@
+"""Store addresses: from the ``DB_*`` and ``REDIS_*`` parts to URLs, and from a URL to what may be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
+
+from dw_runtime.settings.variable import SettingsError
+
+
+def database_url_from_parts(parts: Mapping[str, str]) -> str | None:
+    """Build a Postgres URL from ``DB_HOST`` and its companions; None when no host is named."""
+    host = parts.get("DB_HOST")
+    if not host:
+        return None
+    address = f"{_credentials(parts.get('DB_USERNAME'), parts.get('DB_PASSWORD'))}{_host(host)}"
+    port = _port("DB_PORT", parts.get("DB_PORT") or "5432")
+    database = quote(parts.get("DB_DATABASE") or "durable_workflow", safe="")
+    query = urlencode({"sslmode": parts["DB_SSLMODE"]}) if parts.get("DB_SSLMODE") else ""
+    return urlunsplit(("postgresql", f"{address}:{port}", f"/{database}", query, ""))
+
+
+def redis_url_from_parts(parts: Mapping[str, str]) -> str | None:
+    """Build a Redis URL from ``REDIS_HOST`` and its companions; None when no host is named."""
+    host = parts.get("REDIS_HOST")
+    if not host:
+        return None
+    scheme = "rediss" if parts.get("REDIS_SCHEME") in ("tls", "rediss") else "redis"
+    address = f"{_credentials(parts.get('REDIS_USERNAME'), parts.get('REDIS_PASSWORD'))}{_host(host)}"
+    port = _port("REDIS_PORT", parts.get("REDIS_PORT") or "6379")
+    return urlunsplit((scheme, f"{address}:{port}", f"/{parts.get('REDIS_DB') or '0'}", "", ""))
+
+
+def normal_database_url(url: str) -> str:
+    """Spell the scheme of a Postgres URL as libpq knows it; raises :class:`SettingsError` for another database."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme not in ("postgresql", "postgres", "pgsql"):
+        raise SettingsError("The database URL must begin with postgresql://.")
+    return f"postgresql://{rest}"
+
+
+def without_password(url: str) -> str:
+    """The URL with its password replaced by asterisks and without its query, fit for logs."""
+    parts = urlsplit(url)
+    credentials, separator, address = parts.netloc.rpartition("@")
+    user = credentials.partition(":")[0]
+    shown = f"{user}:***@" if ":" in credentials else f"{user}{separator}"
+    return urlunsplit((parts.scheme, f"{shown}{address}", parts.path, "", ""))
+
+
+def _credentials(user: str | None, password: str | None) -> str:
+    if not user and not password:
+        return ""
+    secret = f":{quote(password, safe='')}" if password else ""
+    return f"{quote(user or '', safe='')}{secret}@"
+
+
+def _host(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+def _port(name: str, text: str) -> int:
+    if not text.isdigit() or not 0 < int(text) <= 65535:
+        raise SettingsError(f"{name} must be a port number.")
+    return int(text)
