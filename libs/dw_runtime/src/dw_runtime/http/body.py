@@ -1,0 +1,123 @@
+"""The body guard: size while reading, media type, JSON syntax, and the typed decoding that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+import msgspec
+
+from dw_core.protocol.problems import Invalid, Problem
+from dw_runtime.http.headers import RawHeaders
+from dw_runtime.http.validation import explain
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+ACCEPTED_CONTENT_TYPES: Final = ["application/json"]
+
+_EMPTY_BODIES: Final = (b"", b"{}", b"[]")
+_any_json = msgspec.json.Decoder()
+
+
+class ClientGone(Exception):
+    """The client hung up while its body was being read; there is nobody to answer."""
+
+
+def has_body(headers: RawHeaders) -> bool:
+    """Whether the request announces a body (a length other than zero, or chunks)."""
+    return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+
+
+async def read_body(receive: Receive, headers: RawHeaders, limit_bytes: int) -> bytes:
+    """The whole body, at most ``limit_bytes``.
+
+    Raises ``payload_too_large`` by the announced length before reading anything, and again while reading chunks, so
+    an oversized body is never held in memory (control-plane §1.2).
+    """
+    announced = headers.get(b"content-length")
+    if announced is not None and announced.isdigit() and int(announced) > limit_bytes:
+        raise _too_large(limit_bytes)
+    message = await receive()
+    chunk: bytes = message.get("body", b"")
+    if message["type"] == "http.request" and not message.get("more_body", False):
+        if len(chunk) > limit_bytes:
+            raise _too_large(limit_bytes)
+        return chunk
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > limit_bytes:
+            raise _too_large(limit_bytes)
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+        message = await receive()
+
+
+def check_media_type(headers: RawHeaders) -> None:
+    """Raise ``unsupported_media_type`` unless the body claims to be JSON (or claims nothing)."""
+    given = headers.get(b"content-type")
+    if given is None or given == b"application/json":
+        return
+    media_type = given.partition(b";")[0].strip().lower()
+    if media_type in (b"", b"application/json") or (
+        media_type.startswith(b"application/") and media_type.endswith(b"+json")
+    ):
+        return
+    raise Problem(
+        "unsupported_media_type",
+        "Send the request body as application/json.",
+        accepted_content_types=ACCEPTED_CONTENT_TYPES,
+    )
+
+
+class BodyDecoder:
+    """Decodes the JSON body of one route.
+
+    Syntax errors and field errors are told apart, because the first are refused before authentication and the second
+    only after the namespace gate: :meth:`decode` raises for the first and *returns* the second.
+    """
+
+    __slots__ = ("_decoder",)
+
+    def __init__(self, request: type[msgspec.Struct] | None) -> None:
+        self._decoder = None if request is None else msgspec.json.Decoder(request)
+
+    def decode(self, body: bytes) -> tuple[Any, Invalid | None]:
+        """The request struct, or None and what is wrong with it.
+
+        An absent body and ``[]`` stand for ``{}`` (control-plane §1). Raises ``malformed_json`` with ``json_error``.
+        """
+        if body in _EMPTY_BODIES or body.strip() in _EMPTY_BODIES:
+            body = b"{}"
+        try:
+            if self._decoder is None:
+                value = _any_json.decode(body)
+                return None, None if isinstance(value, dict) else Invalid({"body": ["must be a JSON object"]})
+            return self._decoder.decode(body), None
+        except msgspec.ValidationError as error:
+            return None, self._field_error(body, error)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise _malformed(error) from error
+
+    @staticmethod
+    def _field_error(body: bytes, error: msgspec.ValidationError) -> Invalid:
+        # The typed decoder stops at the first wrong field; a syntax error further on still wins.
+        try:
+            _any_json.decode(body)
+        except (msgspec.DecodeError, RecursionError) as syntax:
+            raise _malformed(syntax) from syntax
+        return Invalid(explain(str(error)))
+
+
+def _too_large(limit_bytes: int) -> Problem:
+    return Problem("payload_too_large", f"The request body exceeds {limit_bytes} bytes.", limit=limit_bytes)
+
+
+def _malformed(error: Exception) -> Problem:
+    detail = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+    return Problem("malformed_json", "The request body is not valid JSON.", json_error=detail)

@@ -1,0 +1,163 @@
+"""Every metric of the server: one home for name, help, labels and their bounded values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+import msgspec
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.process_collector import ProcessCollector
+
+
+class MetricSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A metric as it is documented and registered.
+
+    ``labels`` maps each label to the values it may take, in words. ``buckets`` are the upper bounds of a histogram in
+    the unit of the name.
+    """
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    labels: dict[str, str] = {}
+    buckets: tuple[float, ...] = ()
+
+
+KINDS: Final = ("workflow_task", "activity_task", "query_task", "update_validation_task")
+"""Kinds of task a worker polls for."""
+
+STATUS_CLASSES: Final = ("1xx", "2xx", "3xx", "4xx", "5xx")
+
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_FAST_SECONDS: Final = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+_COUNTS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
+_KIND: Final = {"kind": ", ".join(KINDS)}
+
+REQUEST_SECONDS: Final = MetricSpec(
+    name="dw_http_request_seconds",
+    kind="histogram",
+    help="Time from the first byte of a request to the last byte of its response; held polls count their wait.",
+    labels={"route": "a route name of the catalogue, or unrouted", "status": ", ".join(STATUS_CLASSES)},
+    buckets=_SECONDS,
+)
+REQUESTS_IN_FLIGHT: Final = MetricSpec(
+    name="dw_http_requests_in_flight", kind="gauge", help="Requests being served now, held polls included."
+)
+PUMP_BATCH_INPUTS: Final = MetricSpec(
+    name="dw_pump_batch_inputs", kind="histogram", help="Inputs committed together by the pump.", buckets=_COUNTS
+)
+PUMP_WAIT_SECONDS: Final = MetricSpec(
+    name="dw_pump_wait_seconds",
+    kind="histogram",
+    help="Time the oldest input of a batch waited before the batch began.",
+    buckets=_FAST_SECONDS,
+)
+PUMP_BATCH_SECONDS: Final = MetricSpec(
+    name="dw_pump_batch_seconds",
+    kind="histogram",
+    help="Time from the locked read of a batch to its commit.",
+    buckets=_FAST_SECONDS,
+)
+PUMP_QUEUE_INPUTS: Final = MetricSpec(
+    name="dw_pump_queue_inputs", kind="gauge", help="Inputs waiting for the next batch."
+)
+PUMP_SPLITS: Final = MetricSpec(
+    name="dw_pump_batch_splits_total",
+    kind="counter",
+    help="Batches that a database error split into single inputs.",
+)
+COMMITS: Final = MetricSpec(name="dw_store_commits_total", kind="counter", help="Transactions committed.")
+STATEMENTS: Final = MetricSpec(name="dw_store_statements_total", kind="counter", help="SQL statements sent.")
+POOL_IN_USE: Final = MetricSpec(
+    name="dw_store_pool_in_use", kind="gauge", help="Database connections that are handed out now."
+)
+CLAIMS: Final = MetricSpec(
+    name="dw_task_claims_total", kind="counter", help="Tasks leased to a polling worker.", labels=_KIND
+)
+POLL_WAITERS: Final = MetricSpec(
+    name="dw_poll_waiters", kind="gauge", help="Polls that are held and wait for a task now.", labels=_KIND
+)
+LEASE_EXPIRIES: Final = MetricSpec(
+    name="dw_lease_expiries_total", kind="counter", help="Leases that ran out before an outcome came.", labels=_KIND
+)
+WAKE_LAG_SECONDS: Final = MetricSpec(
+    name="dw_wake_lag_seconds",
+    kind="histogram",
+    help="Time from the commit that made a task ready to the probe that looked for it.",
+    buckets=_FAST_SECONDS,
+)
+WAKE_PUBLISH_FAILURES: Final = MetricSpec(
+    name="dw_wake_publish_failures_total",
+    kind="counter",
+    help="Wake signals that could not be published; each costs latency, never work.",
+)
+
+METRICS: Final = (
+    REQUEST_SECONDS,
+    REQUESTS_IN_FLIGHT,
+    PUMP_BATCH_INPUTS,
+    PUMP_WAIT_SECONDS,
+    PUMP_BATCH_SECONDS,
+    PUMP_QUEUE_INPUTS,
+    PUMP_SPLITS,
+    COMMITS,
+    STATEMENTS,
+    POOL_IN_USE,
+    CLAIMS,
+    POLL_WAITERS,
+    LEASE_EXPIRIES,
+    WAKE_LAG_SECONDS,
+    WAKE_PUBLISH_FAILURES,
+)
+"""Every metric, in the order of the reference page."""
+
+
+class Metrics:
+    """The metrics of one process on their own registry, with label children resolved once.
+
+    Observing is a method call on an attribute: ``metrics.commits.inc()``, ``metrics.claims["workflow_task"].inc(3)``.
+    Gauges that mirror a number someone already keeps take a function instead: ``metrics.pool_in_use.set_function``.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._request_seconds = self._histogram(REQUEST_SECONDS)
+        self.requests_in_flight = self._gauge(REQUESTS_IN_FLIGHT)
+        self.pump_batch_inputs = self._histogram(PUMP_BATCH_INPUTS)
+        self.pump_wait_seconds = self._histogram(PUMP_WAIT_SECONDS)
+        self.pump_batch_seconds = self._histogram(PUMP_BATCH_SECONDS)
+        self.pump_queue_inputs = self._gauge(PUMP_QUEUE_INPUTS)
+        self.pump_splits = self._counter(PUMP_SPLITS)
+        self.commits = self._counter(COMMITS)
+        self.statements = self._counter(STATEMENTS)
+        self.pool_in_use = self._gauge(POOL_IN_USE)
+        claims, waiters, expiries = self._counter(CLAIMS), self._gauge(POLL_WAITERS), self._counter(LEASE_EXPIRIES)
+        self.claims = {kind: claims.labels(kind) for kind in KINDS}
+        self.poll_waiters = {kind: waiters.labels(kind) for kind in KINDS}
+        self.lease_expiries = {kind: expiries.labels(kind) for kind in KINDS}
+        self.wake_lag_seconds = self._histogram(WAKE_LAG_SECONDS)
+        self.wake_publish_failures = self._counter(WAKE_PUBLISH_FAILURES)
+
+    def request_observer(self, route: str) -> Callable[[int, float], None]:
+        """The recorder of one route: takes HTTP status and seconds. Series appear with the first observation."""
+        children: dict[int, Histogram] = {}
+
+        def observe(status: int, seconds: float) -> None:
+            child = children.get(status // 100)
+            if child is None:
+                child = self._request_seconds.labels(route, STATUS_CLASSES[status // 100 - 1])
+                children[status // 100] = child
+            child.observe(seconds)
+
+        return observe
+
+    def _histogram(self, spec: MetricSpec) -> Histogram:
+        return Histogram(spec.name, spec.help, list(spec.labels), registry=self.registry, buckets=spec.buckets)
+
+    def _gauge(self, spec: MetricSpec) -> Gauge:
+        return Gauge(spec.name, spec.help, list(spec.labels), registry=self.registry)
+
+    def _counter(self, spec: MetricSpec) -> Counter:
+        return Counter(spec.name, spec.help, list(spec.labels), registry=self.registry)
