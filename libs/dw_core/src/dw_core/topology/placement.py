@@ -22,7 +22,7 @@ ENTRY_POINTS: dict[str, tuple[tuple[Shape, str], ...]] = {
 
 
 class BootRefused(Exception):
-    """A configuration this process must not run with; its text is one line, ``exit_code`` what the process exits with."""
+    """A configuration this process must not run with: one line of text, and the exit code of the process."""
 
     exit_code = EXIT_CODE
 
