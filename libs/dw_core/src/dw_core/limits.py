@@ -34,6 +34,22 @@ WORKER_SLOTS_DEFAULT = 100
 WORKFLOW_ID_CHARS_MAX = 128
 """Characters of a workflow, activity or schedule id (control-plane §1.2)."""
 
+PARALLEL_GROUP_LEAVES_MAX = 1000
+"""Leaves of one parallel group (engine §3.5)."""
+
+WORKFLOW_TASK_BACKOFF_BASE_SECONDS = 3
+WORKFLOW_TASK_BACKOFF_MAX_SECONDS = 60
+"""Back-off of a failed workflow task: the base doubles with each consecutive failure, up to the maximum."""
+
+REPLAY_BLOCKED_AFTER_FAILURES = 5
+"""Consecutive replay failures after which a run is marked as blocked (engine §4.6)."""
+
+HEARTBEAT_EVENT_INTERVAL_SECONDS = 60
+"""History keeps at most one heartbeat event of an attempt in this time; every heartbeat renews the lease."""
+
+HEARTBEAT_DETAILS_BYTES_MAX = 65_536
+"""JSON bytes of the details of one activity heartbeat (engine §5)."""
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Request limits, structural limits and the history budget (topology §6.3); 0 disables a structural limit.

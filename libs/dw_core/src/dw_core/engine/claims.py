@@ -47,7 +47,7 @@ def decide_claim(snapshot: Snapshot, task: Task, claimant: Claimant, now: dateti
 
 
 def _start_attempt(writer: RunWriter, activity: Activity, task: Task, lease_seconds: int) -> None:
-    """Deadlines are fixed here; an activity that may run longer than a lease gets a lease as long (worker-plane §12.8)."""
+    """Deadlines are fixed here; an activity that may run longer than a lease gets a longer lease (worker-plane §12.8)."""
     timeouts = activity.timeouts
     task.schedule_to_start_at = None
     task.last_heartbeat_at = None

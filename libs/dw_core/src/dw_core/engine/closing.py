@@ -94,7 +94,7 @@ def decide_terminate(snapshot: Snapshot, command: TerminateWorkflow, now: dateti
             f"Workflow {command.workflow_id} does not exist.",
             {"workflow_id": command.workflow_id},
         )
-    identity = {
+    identity: dict[str, Any] = {
         "workflow_id": run.workflow_id,
         "run_id": run.run_id,
         "requested_run_id": command.run_id if command.target_scope == "run" else None,

@@ -28,10 +28,10 @@ from dw_core.engine.releases import decide_release
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.starts import decide_start
 from dw_core.engine.transition import Outcome
-from dw_core.limits import EngineLimits
+from dw_core.limits import Limits
 
 
-def decide(snapshot: Snapshot, change: Input, now: datetime, limits: EngineLimits) -> Outcome:
+def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> Outcome:
     """What ``change`` does to the run in ``snapshot`` at database time ``now``.
 
     Pure: the arguments are left as they are. Returns a transition to write, or a rejection that writes nothing.

@@ -111,7 +111,7 @@ class Task(msgspec.Struct, kw_only=True):
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """A recorded retry policy. ``max_attempts`` None means unlimited; back-offs are whole seconds (worker-plane §12.6)."""
+    """A recorded retry policy. ``max_attempts`` None is unlimited; back-offs are whole seconds (worker-plane §12.6)."""
 
     max_attempts: int | None = 1
     backoff_seconds: tuple[int, ...] = ()
@@ -128,7 +128,10 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Activity(msgspec.Struct, kw_only=True):
-    """An activity execution (engine §1.5). An open one has exactly one open task; its live attempt is that task's."""
+    """An activity execution (engine §1.5). An open one has exactly one open task, which holds its live attempt.
+
+    ``group_base`` is the base sequence of its outermost parallel group, None for a lone activity.
+    """
 
     run_id: str
     sequence: int
@@ -141,18 +144,14 @@ class Activity(msgspec.Struct, kw_only=True):
     timeouts: Timeouts = Timeouts()
     cancellation_policy: str | None = None
     parallel_group_path: list[dict[str, Any]] | None = None
+    group_base: int | None = None
     attempt_count: int = 0
     scheduled_at: datetime
     closed_at: datetime | None = None
 
-    @property
-    def group_base(self) -> int | None:
-        """The base sequence of the outermost parallel group, or None for a lone activity."""
-        return self.parallel_group_path[0]["parallel_group_base_sequence"] if self.parallel_group_path else None
-
 
 class Attempt(msgspec.Struct, kw_only=True):
-    """A closed attempt: what late and repeated reports are answered from. ``status`` completed|failed|cancelled|expired."""
+    """A closed attempt, for late and repeated reports. ``status`` completed|failed|cancelled|expired."""
 
     run_id: str
     sequence: int

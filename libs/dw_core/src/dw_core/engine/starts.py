@@ -56,9 +56,7 @@ def _start_new(start: StartWorkflow, now: datetime) -> Transition:
     writer.transition.is_new_run = True
     _command(writer, start, "accepted", "started_new")
     common = _common(writer.run, start)
-    writer.append(
-        "StartAccepted", common | {"outcome": "started_new"}, workflow_command_id=start.command_id
-    )
+    writer.append("StartAccepted", common | {"outcome": "started_new"}, workflow_command_id=start.command_id)
     writer.append(
         "WorkflowStarted",
         common | _started(writer.run, start),

@@ -23,7 +23,7 @@ from dw_core.limits import (
     REPLAY_BLOCKED_AFTER_FAILURES,
     WORKFLOW_TASK_BACKOFF_BASE_SECONDS,
     WORKFLOW_TASK_BACKOFF_MAX_SECONDS,
-    EngineLimits,
+    Limits,
 )
 from dw_core.timestamps import wire_time
 
@@ -80,9 +80,7 @@ def decide_heartbeat(snapshot: Snapshot, report: HeartbeatWorkflowTask, now: dat
     )
 
 
-def decide_complete(
-    snapshot: Snapshot, report: CompleteWorkflowTask, now: datetime, limits: EngineLimits
-) -> Outcome:
+def decide_complete(snapshot: Snapshot, report: CompleteWorkflowTask, now: datetime, limits: Limits) -> Outcome:
     """Apply the commands, close the task and open the follow-up, or refuse the whole batch (engine §3.3, §3.4).
 
     A run past its deadline refuses the batch with ``run_timed_out``; the caller then submits the time-out itself.

@@ -20,10 +20,10 @@ from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import execution_id, task_id
-from dw_core.limits import EngineLimits
+from dw_core.limits import Limits
 
 
-def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: EngineLimits) -> Rejection | None:
+def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits) -> Rejection | None:
     """Append the batch's events and open its rows, or say why the whole batch is refused.
 
     A re-sent parallel group is recognised by its recorded path and changes nothing (engine §0.1 rule 4).
@@ -65,7 +65,7 @@ def _is_resent_group(snapshot: Snapshot, batch: Parsed) -> bool:
     )
 
 
-def _over_limit(writer: RunWriter, batch: Parsed, limits: EngineLimits) -> Rejection | None:
+def _over_limit(writer: RunWriter, batch: Parsed, limits: Limits) -> Rejection | None:
     checks = (
         ("command_batch_size", len(batch.commands), limits.command_batch_size),
         (
@@ -123,6 +123,7 @@ def _schedule_activity(writer: RunWriter, command: ScheduleActivity, source: str
         retry_policy=command.retry_policy,
         timeouts=command.timeouts,
         parallel_group_path=path,
+        group_base=path[0]["parallel_group_base_sequence"] if path else None,
         scheduled_at=writer.now,
     )
     writer.put_activity(activity, is_new=True)

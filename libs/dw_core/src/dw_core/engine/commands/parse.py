@@ -18,7 +18,7 @@ from dw_core.engine.commands.parsed import (
     WorkflowCommand,
 )
 from dw_core.engine.rows import RetryPolicy, Timeouts
-from dw_core.payloads.constants import EMPTY_LIST_BLOB, NULL_BLOB
+from dw_core.payloads.codec import EMPTY_LIST_BLOB, NULL_BLOB
 
 _ACTIVITY_LIKE = frozenset({"schedule_activity", "record_local_activity"})
 _SCOPE: dict[str, frozenset[str]] = {
@@ -128,9 +128,7 @@ def _retry_policy(fields: Fields) -> RetryPolicy:
     if not isinstance(types, list) or any(not isinstance(t, str) for t in types):
         fields.error("retry_policy.non_retryable_error_types", "must be a list of strings")
         types = []
-    return RetryPolicy(
-        max_attempts=attempts, backoff_seconds=tuple(backoff), non_retryable_error_types=tuple(types)
-    )
+    return RetryPolicy(max_attempts=attempts, backoff_seconds=tuple(backoff), non_retryable_error_types=tuple(types))
 
 
 def _record_side_effect(fields: Fields) -> RecordSideEffect | None:

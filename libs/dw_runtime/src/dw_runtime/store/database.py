@@ -1,0 +1,110 @@
+"""Connections: a pool whose cursors take named statements."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from psycopg import AsyncConnection, AsyncRawCursor
+from psycopg.rows import TupleRow
+from psycopg_pool import AsyncConnectionPool
+
+from dw_runtime.store.statements import statements
+from dw_runtime.telemetry.metrics import Metrics
+
+Connection = AsyncConnection[TupleRow]
+Row = tuple[Any, ...]
+
+_SESSION = "-c timezone=UTC -c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout=60000"
+
+
+class Database:
+    """A pool of connections to one Postgres.
+
+    ``url`` is a libpq URL; ``size`` the most connections this process opens. :meth:`open` returns at once: the pool
+    connects in the background and keeps trying, so that a process starts while its database is away.
+    """
+
+    def __init__(self, url: str, size: int, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            url,
+            min_size=min(2, size),
+            max_size=size,
+            open=False,
+            timeout=5.0,
+            reconnect_timeout=3600.0,
+            connection_class=AsyncConnection[TupleRow],
+            configure=_configure,
+            kwargs={"options": _SESSION, "cursor_factory": AsyncRawCursor, "application_name": "dw-server"},
+        )
+        metrics.pool_in_use.set_function(self._in_use)
+
+    def _in_use(self) -> float:
+        stats = self._pool.get_stats()
+        return float(stats.get("pool_size", 0) - stats.get("pool_available", 0))
+
+    async def open(self) -> None:
+        """Begin to connect."""
+        await self._pool.open(wait=False)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._pool.close()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Session]:
+        """A connection for reads and single statements; each statement is its own transaction."""
+        async with self._pool.connection() as connection:
+            await connection.set_autocommit(True)
+            yield Session(connection, self._metrics)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Session]:
+        """A connection inside one transaction, with statements pipelined; committed at the end, unless it raises."""
+        async with self._pool.connection() as connection:
+            await connection.set_autocommit(False)
+            async with connection.pipeline(), connection.transaction():
+                yield Session(connection, self._metrics)
+        self._metrics.commits.inc()
+
+    async def rows(self, name: str, *parameters: Any) -> list[Row]:
+        """Run one named statement on its own and return its rows."""
+        async with self.connection() as session:
+            return await session.rows(name, *parameters)
+
+
+class Session:
+    """A connection that runs named statements."""
+
+    def __init__(self, connection: Connection, metrics: Metrics) -> None:
+        self._connection = connection
+        self._metrics = metrics
+        self._statements = statements()
+
+    async def send(self, name: str, *parameters: Any) -> AsyncRawCursor[TupleRow]:
+        """Send a statement; in a transaction its result may be fetched later."""
+        self._metrics.statements.inc()
+        cursor: AsyncRawCursor[TupleRow] = self._connection.cursor()  # type: ignore[assignment]  # cursor_factory
+        await cursor.execute(self._statements[name].encode(), parameters, prepare=True)
+        return cursor
+
+    async def rows(self, name: str, *parameters: Any) -> list[Row]:
+        """Send a statement and fetch all its rows."""
+        cursor = await self.send(name, *parameters)
+        return await cursor.fetchall() if cursor.description or self._connection.pgconn.pipeline_status else []
+
+    async def run(self, name: str, *parameters: Any) -> int:
+        """Send a statement that returns no rows; the number of rows it touched."""
+        cursor = await self.send(name, *parameters)
+        return cursor.rowcount
+
+
+async def _configure(connection: Connection) -> None:
+    connection.prepare_threshold = 0
+
+
+def first(rows: Sequence[Row]) -> Row | None:
+    """The first row, or None."""
+    return rows[0] if rows else None

@@ -1,0 +1,120 @@
+-- name: advance
+-- Write the transitions of a batch. Each parameter is one JSON array of rows, or null. Closed tasks are deleted before
+-- new ones are inserted (the inserts read the deleted rows), because a run has at most one open workflow task.
+WITH events AS (
+    INSERT INTO workflow_history_events (run_id, sequence, event_type, body)
+    SELECT e.run_id, e.sequence, e.event_type, e.body
+    FROM json_to_recordset($1::json) AS e(run_id text, sequence bigint, event_type text, body text)
+),
+runs AS (
+    UPDATE workflow_runs r SET
+        status = n.status, closed_reason = n.closed_reason, closed_at = n.closed_at,
+        last_progress_at = n.last_progress_at, last_history_sequence = n.last_history_sequence,
+        history_bytes = n.history_bytes, next_workflow_sequence = n.next_workflow_sequence,
+        next_task_number = n.next_task_number, next_command_sequence = n.next_command_sequence,
+        last_wake_sequence = n.last_wake_sequence, consumed_wake_sequence = n.consumed_wake_sequence,
+        open_activity_count = n.open_activity_count, task_failure_count = n.task_failure_count,
+        replay_blocked = n.replay_blocked
+    FROM json_populate_recordset(NULL::workflow_runs, $2::json) n
+    WHERE r.run_id = n.run_id
+),
+closed AS (
+    UPDATE workflow_run_summaries s SET
+        status_bucket = CASE WHEN n.status = 'completed' THEN 'completed' ELSE 'failed' END,
+        closed_at = n.closed_at, output = n.output
+    FROM json_to_recordset($2::json) AS n(run_id text, status text, closed_at timestamptz, output text)
+    WHERE n.closed_at IS NOT NULL AND s.run_id = n.run_id AND s.closed_at IS NULL
+),
+gone AS (
+    DELETE FROM workflow_tasks t
+    USING json_to_recordset($3::json) AS g(run_id text, task_number bigint)
+    WHERE t.run_id = g.run_id AND t.task_number = g.task_number
+    RETURNING 1
+),
+opened AS (
+    INSERT INTO workflow_tasks
+    SELECT n.* FROM json_populate_recordset(NULL::workflow_tasks, $4::json) n
+    WHERE (SELECT count(*) FROM gone) >= 0
+),
+changed AS (
+    UPDATE workflow_tasks t SET
+        state = n.state, available_at = n.available_at, attempt = n.attempt, repair_count = n.repair_count,
+        lease_owner = n.lease_owner, leased_at = n.leased_at, lease_expires_at = n.lease_expires_at,
+        poll_request_id = n.poll_request_id, claimed_history_sequence = n.claimed_history_sequence,
+        schedule_to_start_at = n.schedule_to_start_at, start_to_close_at = n.start_to_close_at,
+        heartbeat_at = n.heartbeat_at, last_heartbeat_at = n.last_heartbeat_at,
+        heartbeat_details = n.heartbeat_details, sweep_at = n.sweep_at
+    FROM json_populate_recordset(NULL::workflow_tasks, $5::json) n
+    WHERE t.run_id = n.run_id AND t.task_number = n.task_number
+),
+receipts AS (
+    INSERT INTO workflow_task_receipts
+    SELECT n.* FROM json_populate_recordset(NULL::workflow_task_receipts, $6::json) n
+),
+scheduled AS (
+    INSERT INTO activity_executions
+    SELECT n.* FROM json_populate_recordset(NULL::activity_executions, $7::json) n
+),
+settled AS (
+    UPDATE activity_executions a SET
+        status = n.status, attempt_count = n.attempt_count, closed_at = n.closed_at
+    FROM json_populate_recordset(NULL::activity_executions, $8::json) n
+    WHERE a.run_id = n.run_id AND a.sequence = n.sequence
+)
+INSERT INTO activity_attempts
+SELECT n.* FROM json_populate_recordset(NULL::activity_attempts, $9::json) n;
+
+-- name: start_runs
+-- Create instances, runs and their summaries, and record start commands.
+WITH runs AS (
+    INSERT INTO workflow_runs SELECT n.* FROM json_populate_recordset(NULL::workflow_runs, $1::json) n
+),
+instances AS (
+    INSERT INTO workflow_instances (namespace, workflow_id, current_run_id, run_count)
+    SELECT n.namespace, n.workflow_id, n.run_id, 1
+    FROM json_populate_recordset(NULL::workflow_runs, $1::json) n
+)
+INSERT INTO workflow_run_summaries
+SELECT n.run_id, n.namespace, n.workflow_id, n.workflow_type, n.queue, n.compatibility, d.business_key,
+       CASE WHEN n.closed_at IS NULL THEN 'running' WHEN n.status = 'completed' THEN 'completed' ELSE 'failed' END,
+       n.started_at, n.closed_at, d.memo, d.search_attributes, d.execution_timeout_seconds, d.run_timeout_seconds,
+       d.arguments, NULL
+FROM json_populate_recordset(NULL::workflow_runs, $1::json) n
+JOIN json_to_recordset($2::json) AS d(
+    run_id text, arguments text, business_key text, memo jsonb, search_attributes jsonb,
+    execution_timeout_seconds integer, run_timeout_seconds integer
+) ON d.run_id = n.run_id;
+
+-- name: record_commands
+-- Record intake commands.
+INSERT INTO workflow_commands SELECT n.* FROM json_populate_recordset(NULL::workflow_commands, $1::json) n;
+
+-- name: open_groups
+-- Record new parallel groups.
+INSERT INTO workflow_parallel_groups
+SELECT n.* FROM json_populate_recordset(NULL::workflow_parallel_groups, $1::json) n;
+
+-- name: count_groups
+-- Write how many leaves of each group are still open.
+UPDATE workflow_parallel_groups g SET open_count = n.open_count
+FROM json_populate_recordset(NULL::workflow_parallel_groups, $1::json) n
+WHERE g.run_id = n.run_id AND g.base_sequence = n.base_sequence;
+
+-- name: record_markers
+-- Record version decisions.
+INSERT INTO workflow_version_markers
+SELECT n.* FROM json_populate_recordset(NULL::workflow_version_markers, $1::json) n;
+
+-- name: empty_inboxes
+-- Remove the buffered events that have been taken into history.
+DELETE FROM workflow_inbox i WHERE i.run_id = ANY($1::text[]);
+
+-- name: fill_inboxes
+-- Buffer events in arrival order.
+INSERT INTO workflow_inbox (run_id, event_type, payload, resume, workflow_task_id, workflow_command_id)
+SELECT n.run_id, n.event_type, n.payload, n.resume, n.workflow_task_id, n.workflow_command_id
+FROM json_array_elements($1::json) WITH ORDINALITY AS e(value, position),
+     json_to_record(e.value) AS n(
+         run_id text, event_type text, payload text, resume json, workflow_task_id text, workflow_command_id text
+     )
+ORDER BY e.position;

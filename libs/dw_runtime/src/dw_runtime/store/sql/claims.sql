@@ -1,0 +1,63 @@
+-- name: pick_tasks
+-- For every wanted queue, lock up to that many ready, due tasks together with their runs, skipping what is locked.
+-- $1 is a JSON array of {namespace, kind, queue, slots, types}; types null means any. $2 is the history page size.
+-- The last column tells that ready tasks were passed over because their run was busy.
+WITH clock AS MATERIALIZED (SELECT dw_now() AS now),
+wanted AS (
+    SELECT * FROM json_to_recordset($1::json) AS w(namespace text, kind smallint, queue text, slots integer, types text[])
+),
+picked AS MATERIALIZED (
+    SELECT t.*
+    FROM clock, wanted w
+    CROSS JOIN LATERAL (
+        SELECT t.*
+        FROM workflow_tasks t
+        WHERE t.namespace = w.namespace AND t.queue = w.queue AND t.kind = w.kind AND t.state = 0
+          AND t.available_at <= clock.now AND (t.sweep_at IS NULL OR t.sweep_at > clock.now)
+          AND (w.types IS NULL OR t.task_type = ANY(w.types))
+        ORDER BY t.priority, t.available_at, t.run_id, t.task_number
+        LIMIT w.slots
+        FOR UPDATE OF t SKIP LOCKED
+    ) t
+)
+SELECT
+    clock.now,
+    row_to_json(p)::text,
+    row_to_json(r)::text,
+    CASE WHEN p.kind = 1 THEN dw_has_leased_workflow_task(p.run_id) ELSE false END,
+    (
+        SELECT row_to_json(a)
+        FROM activity_executions a
+        WHERE p.kind = 1 AND a.run_id = p.run_id AND a.sequence = p.activity_sequence
+    )::text,
+    CASE WHEN p.kind = 0 THEN (SELECT s.arguments FROM workflow_run_summaries s WHERE s.run_id = p.run_id) END,
+    CASE WHEN p.kind = 0 THEN dw_history_page(p.run_id, 0, r.last_history_sequence, $2::integer) END
+FROM clock, picked p
+LEFT JOIN LATERAL (
+    SELECT r.* FROM workflow_runs r WHERE r.run_id = p.run_id FOR UPDATE OF r SKIP LOCKED
+) r ON true;
+
+-- name: find_polled
+-- Leases that earlier polls with these request ids were granted. $1 is a JSON array of {namespace, kind, queue,
+-- lease_owner, poll_request_id}, $2 the history page size. Same columns as pick_tasks.
+SELECT
+    dw_now(),
+    row_to_json(p)::text,
+    row_to_json(r)::text,
+    false,
+    (
+        SELECT row_to_json(a)
+        FROM activity_executions a
+        WHERE p.kind = 1 AND a.run_id = p.run_id AND a.sequence = p.activity_sequence
+    )::text,
+    CASE WHEN p.kind = 0 THEN (SELECT s.arguments FROM workflow_run_summaries s WHERE s.run_id = p.run_id) END,
+    CASE WHEN p.kind = 0 THEN dw_history_page(p.run_id, 0, p.claimed_history_sequence, $2::integer) END
+FROM json_to_recordset($1::json) AS k(namespace text, kind smallint, queue text, lease_owner text, poll_request_id text)
+JOIN workflow_tasks p
+    ON p.poll_request_id = k.poll_request_id AND p.lease_owner = k.lease_owner AND p.namespace = k.namespace
+   AND p.queue = k.queue AND p.kind = k.kind AND p.state = 1 AND p.lease_expires_at > dw_now()
+JOIN workflow_runs r ON r.run_id = p.run_id;
+
+-- name: read_history_page
+-- One page of a run's history as a JSON fragment. $1 run, $2 after sequence, $3 up to sequence, $4 page size.
+SELECT dw_history_page($1, $2, $3, $4);

@@ -1,0 +1,123 @@
+"""Transitions of a batch, merged per run and written with set-based statements."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dw_core.engine.rows import (
+    Activity,
+    Attempt,
+    Command,
+    Details,
+    Event,
+    Group,
+    InboxEvent,
+    Receipt,
+    Run,
+    Task,
+    VersionMarker,
+)
+from dw_core.engine.transition import Transition
+from dw_runtime.store.database import Session
+from dw_runtime.store.loading import encode_rows
+
+TaskKey = tuple[str, int]
+
+
+class WriteSet(msgspec.Struct):
+    """After images of everything a batch has changed; a row that opens and closes within the batch is never written."""
+
+    runs: dict[str, Run] = {}
+    new_runs: dict[str, Run] = {}
+    details: list[Details] = []
+    events: list[Event] = []
+    opened: dict[TaskKey, Task] = {}
+    changed: dict[TaskKey, Task] = {}
+    gone: dict[TaskKey, None] = {}
+    new_activities: dict[TaskKey, Activity] = {}
+    activities: dict[TaskKey, Activity] = {}
+    attempts: list[Attempt] = []
+    receipts: list[Receipt] = []
+    new_groups: dict[TaskKey, Group] = {}
+    groups: dict[TaskKey, Group] = {}
+    markers: list[VersionMarker] = []
+    commands: list[Command] = []
+    emptied: dict[str, None] = {}
+    inbox: dict[str, list[InboxEvent]] = {}
+
+    def add(self, transition: Transition) -> None:
+        """Merge one more transition; transitions of one run come in the order they were decided."""
+        run = transition.run
+        run_id = run.run_id
+        if transition.is_new_run:
+            assert transition.details is not None
+            self.new_runs[run_id] = run
+            self.details.append(transition.details)
+        elif run_id in self.new_runs:
+            self.new_runs[run_id] = run
+        else:
+            self.runs[run_id] = run
+        self.events.extend(transition.events)
+        self.attempts.extend(transition.attempts)
+        self.receipts.extend(transition.receipts)
+        self.markers.extend(transition.markers)
+        self.commands.extend(transition.commands)
+        self._add_tasks(transition)
+        for sequence, activity in transition.activities.items():
+            is_new = sequence in transition.created_activities or (run_id, sequence) in self.new_activities
+            (self.new_activities if is_new else self.activities)[run_id, sequence] = activity
+        for base, group in transition.groups.items():
+            is_new = base in transition.created_groups or (run_id, base) in self.new_groups
+            (self.new_groups if is_new else self.groups)[run_id, base] = group
+        if transition.inbox_taken:
+            self.inbox.pop(run_id, None)
+            self.emptied[run_id] = None
+        if transition.inbox_added:
+            self.inbox.setdefault(run_id, []).extend(transition.inbox_added)
+
+    def _add_tasks(self, transition: Transition) -> None:
+        run_id = transition.run.run_id
+        for number, task in transition.tasks.items():
+            key = (run_id, number)
+            if task is None:
+                self.changed.pop(key, None)
+                if self.opened.pop(key, None) is None:
+                    self.gone[key] = None
+            elif number in transition.created_tasks or key in self.opened:
+                self.opened[key] = task
+            else:
+                self.changed[key] = task
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not (self.runs or self.new_runs or self.changed or self.commands)
+
+    async def write(self, session: Session) -> None:
+        """Send the statements; what there is most of goes into one."""
+        if self.new_runs:
+            await session.send("start_runs", encode_rows(self.new_runs.values()), encode_rows(self.details))
+        if self.commands:
+            await session.send("record_commands", encode_rows(self.commands))
+        if self.emptied:
+            await session.send("empty_inboxes", list(self.emptied))
+        await session.send(
+            "advance",
+            encode_rows(self.events),
+            encode_rows(self.runs.values()),
+            encode_rows({"run_id": run_id, "task_number": number} for run_id, number in self.gone),
+            encode_rows(self.opened.values()),
+            encode_rows(self.changed.values()),
+            encode_rows(self.receipts),
+            encode_rows(self.new_activities.values()),
+            encode_rows(self.activities.values()),
+            encode_rows(self.attempts),
+        )
+        for name, rows in (
+            ("open_groups", self.new_groups.values()),
+            ("count_groups", self.groups.values()),
+            ("record_markers", self.markers),
+            ("fill_inboxes", [event for events in self.inbox.values() for event in events]),
+        ):
+            if rows:
+                await session.send(name, encode_rows(rows))
