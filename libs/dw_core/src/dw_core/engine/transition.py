@@ -65,5 +65,10 @@ class Transition(msgspec.Struct, kw_only=True):
     inbox_taken: bool = False
     wakes: set[WakeKey] = set()
 
+    @property
+    def changes_anything(self) -> bool:
+        """False for a reply that was read and not decided: a status, or an answer given before."""
+        return bool(self.is_new_run or self.events or self.tasks or self.commands or self.inbox_added or self.attempts)
+
 
 Outcome = Transition | Rejection

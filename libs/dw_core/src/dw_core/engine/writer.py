@@ -87,9 +87,9 @@ class RunWriter:
     def take_inbox(self) -> list[InboxEvent]:
         """The buffered events, which the caller now owns: append them or drop them."""
         waiting = [*self._inbox, *self.transition.inbox_added]
-        self._inbox = []
-        self.transition.inbox_taken = True
+        self.transition.inbox_taken = self.transition.inbox_taken or bool(self._inbox)
         self.transition.inbox_added = []
+        self._inbox = []
         return waiting
 
     def flush_inbox(self) -> None:

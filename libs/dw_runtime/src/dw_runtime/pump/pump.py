@@ -1,0 +1,251 @@
+"""Batching inputs into transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+import psycopg
+import structlog
+
+from dw_core.engine.decide import decide
+from dw_core.engine.inputs import Input, InstanceInput
+from dw_core.engine.transition import Rejection, WakeKey
+from dw_core.limits import Limits
+from dw_core.protocol.problems import Problem
+from dw_runtime.pump.claims import ClaimResult, Waiters, claim
+from dw_runtime.store.database import Database, Session
+from dw_runtime.store.loading import load
+from dw_runtime.store.writing import WriteSet
+from dw_runtime.telemetry.metrics import Metrics
+
+_log = structlog.get_logger()
+
+Reply = dict[str, Any] | Rejection
+
+
+class PumpLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of the pump: inputs per batch, inputs that may wait, and how often a conflict is retried."""
+
+    batch_inputs_max: int = 256
+    waiting_inputs_max: int = 10_000
+    conflict_retries_max: int = 5
+
+
+class _Waiting(msgspec.Struct):
+    change: Input
+    reply: asyncio.Future[Reply]
+    since: float
+
+
+class Pump:
+    """Runs inputs and probes in transactions, a few lanes side by side.
+
+    All inputs of one run go down one lane, so that a process never waits for itself; the row lock on the run orders
+    processes. A rejected input leaves its batch before the write. A database error splits the batch and the inputs are
+    retried one by one; serialisation conflicts (40001, 40P01) are retried here and nowhere else.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        metrics: Metrics,
+        *,
+        limits: Limits,
+        publish: Callable[[set[WakeKey]], None],
+        waiters: Waiters | None = None,
+        bounds: PumpLimits | None = None,
+        lanes: int = 2,
+    ) -> None:
+        self._bounds = bounds or PumpLimits()
+        self._lanes = [
+            _Lane(database, metrics, limits, publish, waiters, self._bounds, is_last=n == lanes - 1)
+            for n in range(lanes)
+        ]
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to run batches."""
+        self._tasks = [asyncio.create_task(lane.run(), name=f"pump-{n}") for n, lane in enumerate(self._lanes)]
+
+    async def stop(self) -> None:
+        """Finish what waits, then stop."""
+        for lane in self._lanes:
+            lane.close()
+        await asyncio.gather(*self._tasks)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether every lane is running."""
+        return bool(self._tasks) and not any(task.done() for task in self._tasks)
+
+    async def submit(self, change: Input) -> Reply:
+        """Have an input decided and committed; returns its reply.
+
+        Raises :class:`Problem` ``backend_unavailable`` when too many inputs wait already, and ``psycopg.Error`` when
+        the database cannot be used.
+        """
+        subject = change.workflow_id if isinstance(change, InstanceInput) else change.run_id
+        return await self._lanes[hash(subject) % len(self._lanes)].submit(change)
+
+    def probe(self, keys: Iterable[WakeKey]) -> None:
+        """Look for claimable tasks on these queues with the next batch of the last lane."""
+        self._lanes[-1].probe(keys)
+
+
+class _Lane:
+    """One batch at a time."""
+
+    def __init__(
+        self,
+        database: Database,
+        metrics: Metrics,
+        limits: Limits,
+        publish: Callable[[set[WakeKey]], None],
+        waiters: Waiters | None,
+        bounds: PumpLimits,
+        *,
+        is_last: bool,
+    ) -> None:
+        self._database = database
+        self._metrics = metrics
+        self._limits = limits
+        self._publish = publish
+        self._waiters = waiters
+        self._bounds = bounds
+        self._waiting: list[_Waiting] = []
+        self._probes: set[WakeKey] = set()
+        self._work = asyncio.Event()
+        self._is_closing = False
+
+    def close(self) -> None:
+        self._is_closing = True
+        self._work.set()
+
+    async def submit(self, change: Input) -> Reply:
+        if len(self._waiting) >= self._bounds.waiting_inputs_max or self._is_closing:
+            raise Problem("backend_unavailable", "The server is not taking more work right now.", retryable=True)
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(change, reply, time.monotonic()))
+        self._work.set()
+        return await reply
+
+    def probe(self, keys: Iterable[WakeKey]) -> None:
+        self._probes.update(keys)
+        self._work.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._work.wait()
+            size = self._bounds.batch_inputs_max
+            batch, self._waiting = self._waiting[:size], self._waiting[size:]
+            probes, self._probes = self._probes, set()
+            if not batch and not probes:
+                if self._is_closing:
+                    return
+                self._work.clear()
+                continue
+            await self._run_or_split(batch, probes)
+
+    async def _run_or_split(self, batch: list[_Waiting], probes: set[WakeKey]) -> None:
+        metrics = self._metrics
+        began = time.monotonic()
+        if batch:
+            metrics.pump_batch_inputs.observe(len(batch))
+            metrics.pump_wait_seconds.observe(began - batch[0].since)
+        try:
+            await self._run(batch, probes)
+        except Exception as error:
+            if len(batch) > 1 and not isinstance(error, psycopg.OperationalError):
+                metrics.pump_splits.inc()
+                _log.warning("pump_batch_split", inputs=len(batch), error=type(error).__name__)
+                for single in batch:
+                    await self._run_alone(single)
+                self._probes |= probes
+            elif batch and _is_conflict(error):
+                for single in batch:
+                    await self._run_alone(single)
+                self._probes |= probes
+            else:
+                self._give_up(batch, probes, error)
+        metrics.pump_batch_seconds.observe(time.monotonic() - began)
+
+    async def _run_alone(self, single: _Waiting) -> None:
+        for retry in range(self._bounds.conflict_retries_max + 1):
+            try:
+                await self._run([single], set())
+            except Exception as error:
+                is_last = retry == self._bounds.conflict_retries_max
+                if is_last or not (_is_conflict(error) or isinstance(error, psycopg.errors.UniqueViolation)):
+                    self._give_up([single], set(), error)
+                    return
+            else:
+                return
+
+    def _give_up(self, batch: Sequence[_Waiting], probes: set[WakeKey], error: Exception) -> None:
+        """Tell the callers; polls keep waiting, because the next fall-back probe looks again."""
+        _log.error("pump_batch_failed", inputs=len(batch), error=type(error).__name__, exc_info=error)
+        for single in batch:
+            if not single.reply.done():
+                single.reply.set_exception(error)
+        if probes and self._waiters is not None:
+            self._waiters.probed(probes, set())
+
+    async def _run(self, batch: Sequence[_Waiting], probes: set[WakeKey]) -> None:
+        replies: list[Reply] = []
+        ready: set[WakeKey] = set(probes)
+        claims = ClaimResult()
+        looked_at: set[WakeKey] = set()
+        async with self._database.transaction() as session:
+            if batch:
+                ready |= await self._decide(session, [w.change for w in batch], replies)
+            if ready and self._waiters is not None:
+                wants = self._waiters.wants(ready)
+                looked_at = {want.key for want in wants}
+                if wants:
+                    claims = await claim(session, wants)
+        self._finish(batch, replies, ready, probes, claims, looked_at)
+
+    async def _decide(self, session: Session, batch: Sequence[Input], replies: list[Reply]) -> set[WakeKey]:
+        loaded = await load(session, batch)
+        writes = WriteSet()
+        woken: set[WakeKey] = set()
+        for change in batch:
+            snapshot = loaded.snapshot(change)
+            outcome = decide(snapshot, change, loaded.now, self._limits)
+            if isinstance(outcome, Rejection):
+                replies.append(outcome)
+                continue
+            if outcome.changes_anything:
+                writes.add(outcome)
+                snapshot.fold(outcome)
+                woken |= outcome.wakes
+            replies.append(outcome.reply)
+        if not writes.is_empty:
+            await writes.write(session)
+        return woken
+
+    def _finish(
+        self,
+        batch: Sequence[_Waiting],
+        replies: Sequence[Reply],
+        ready: set[WakeKey],
+        probes: set[WakeKey],
+        claims: ClaimResult,
+        looked_at: set[WakeKey],
+    ) -> None:
+        for single, reply in zip(batch, replies, strict=True):
+            if not single.reply.done():
+                single.reply.set_result(reply)
+        if self._waiters is not None:
+            for want, claimed in claims.granted:
+                self._waiters.deliver(want, claimed)
+            self._waiters.probed(looked_at | probes, claims.leftover)
+        self._publish(ready - probes)
+
+
+def _is_conflict(error: Exception) -> bool:
+    return isinstance(error, psycopg.errors.SerializationFailure | psycopg.errors.DeadlockDetected)
