@@ -54,16 +54,6 @@ class Http(msgspec.Struct, frozen=True, kw_only=True):
     host: Annotated[str, Var("DW_HTTP_HOST", "Address to listen on.")] = "0.0.0.0"
     port: Annotated[int, Var("DW_HTTP_PORT", "Port to listen on.", minimum=0, maximum=65535)] = 8080
     processes: Annotated[int, Var("DW_PROCESSES", "Worker processes sharing the port.", minimum=1, maximum=256)] = 1
-    drain_delay_seconds: Annotated[
-        int,
-        Var(
-            "DW_DRAIN_DELAY_SECONDS",
-            "How long a stopping process keeps accepting connections after readiness turned 503.",
-            "seconds",
-            minimum=0,
-            maximum=300,
-        ),
-    ] = 0
     drain_seconds: Annotated[
         int,
         Var(

@@ -1,0 +1,137 @@
+"""One worker process: serve the role's application until told to stop, then end politely."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from typing import Any, cast
+
+from hypercorn.asyncio import serve as hypercorn_serve
+from hypercorn.config import Config
+
+from dw_runtime.process.listen import BACKLOG
+from dw_runtime.process.role import Application, Message, Receive, Role, Scope, Send
+
+log = logging.getLogger("dw.process")
+
+KEEP_ALIVE_SECONDS = 75
+"""Longer than the gap between two polls of a worker."""
+KEEP_ALIVE_REQUESTS = 10**9
+SHUTDOWN_SECONDS = 10
+
+
+async def serve(role: Role, listener: socket.socket, drain_seconds: int) -> None:
+    """Start the role, serve it on ``listener``, and drain it on SIGTERM or SIGINT.
+
+    Draining takes at most ``drain_seconds`` for held polls and as long again for requests that have begun; what is
+    then still running is cut off. A second SIGINT ends the process at once. Errors of the role's startup pass through.
+    """
+    stop = _stop_on_signals()
+    closing = asyncio.Event()
+    await role.startup()
+    try:
+        requests = RequestCount(role.app)
+        server = asyncio.create_task(
+            hypercorn_serve(
+                cast(Any, requests), _config(listener, drain_seconds), shutdown_trigger=closing.wait, mode="asgi"
+            )
+        )
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({server, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not server.done():
+            await _drain(role, drain_seconds)
+            closing.set()
+            await requests.wait_until_none(drain_seconds)
+        await _finish(server)
+    finally:
+        await asyncio.wait_for(role.shutdown(), SHUTDOWN_SECONDS)
+
+
+async def _drain(role: Role, seconds: int) -> None:
+    try:
+        await asyncio.wait_for(role.drain(), seconds)
+    except TimeoutError:
+        log.warning("held requests did not end within %d seconds", seconds)
+
+
+async def _finish(server: asyncio.Task[None]) -> None:
+    """Wait for the server to close its idle connections; cut off what stays open."""
+    done, _ = await asyncio.wait({server}, timeout=1)
+    if not done:
+        server.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await server
+
+
+class RequestCount:
+    """An ASGI application around another one that knows how many requests are being answered."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self._running = 0
+        self._none = asyncio.Event()
+        self._none.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _answer_lifespan(receive, send)
+            return
+        self._running += 1
+        self._none.clear()
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._running -= 1
+            if self._running == 0:
+                self._none.set()
+
+    async def wait_until_none(self, seconds: int) -> None:
+        """Return when no request is being answered, or after ``seconds``."""
+        try:
+            await asyncio.wait_for(self._none.wait(), seconds)
+        except TimeoutError:
+            log.warning("%d requests did not end within %d seconds", self._running, seconds)
+
+
+async def _answer_lifespan(receive: Receive, send: Send) -> None:
+    """The role is started and stopped by :func:`serve`, so the server's own lifespan has nothing to do."""
+    message: Message = {"type": ""}
+    while message["type"] != "lifespan.shutdown":
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+
+
+def _config(listener: socket.socket, drain_seconds: int) -> Config:
+    config = Config()
+    config.bind = [f"fd://{listener.detach()}"]  # Hypercorn closes it
+    config.backlog = BACKLOG
+    config.keep_alive_max_requests = KEEP_ALIVE_REQUESTS
+    config.keep_alive_timeout = KEEP_ALIVE_SECONDS
+    config.graceful_timeout = drain_seconds
+    config.accesslog = None
+    config.errorlog = logging.getLogger("hypercorn.error")
+    config.loglevel = "WARNING"
+    config.include_server_header = False
+    return config
+
+
+def _stop_on_signals() -> asyncio.Event:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    interrupts = 0
+
+    def interrupted() -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts > 1:
+            os._exit(130)
+        stop.set()
+
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    return stop

@@ -1,0 +1,105 @@
+"""``dw-server``: one executable for every role, for development and for administration."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from dw_runtime.process import EXIT_CONFIG, EXIT_FAILURE, StartupError
+from dw_runtime.settings import SettingsError
+from dw_standalone import administration, development
+from dw_standalone.roles import ROLES, run_role
+
+DEFAULT_DATA_FOLDER = ".dw"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit code: 0, 78 for an illegal configuration, 2 for wrong usage, 1 otherwise."""
+    options = _parser().parse_args(arguments)
+    try:
+        return _dispatch(options)
+    except SettingsError as error:
+        return _refuse(error, EXIT_CONFIG)
+    except StartupError as error:
+        return _refuse(error, EXIT_FAILURE)
+
+
+def _refuse(error: Exception, code: int) -> int:
+    print(f"dw-server: {error}", file=sys.stderr, flush=True)
+    return code
+
+
+def _dispatch(options: argparse.Namespace) -> int:
+    command: str = options.command
+    if command in ROLES:
+        return run_role(ROLES[command], os.environ, options.host, options.port, options.processes)
+    match command:
+        case "dev":
+            data_folder = None if options.ephemeral else Path(options.data_dir)
+            return development.run(
+                os.environ, data_folder, options.host, options.port, options.processes or 1, options.split
+            )
+        case "migrate":
+            return administration.migrate(os.environ, options.step)
+        case "bootstrap":
+            return administration.bootstrap(os.environ)
+        case "check-config":
+            return administration.check_config(os.environ)
+    print(version("dw-standalone"))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dw-server",
+        description="The Durable Workflow server.",
+        epilog="All other settings are environment variables; `dw-server check-config` shows them.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, role in ROLES.items():
+        _add_address(_add(commands, name, role.summary), "DW_HTTP_HOST or 0.0.0.0", "DW_HTTP_PORT or 8080")
+    _add_dev(commands)
+    migrate = _add(commands, "migrate", "Change the database schema, or show where it stands.")
+    migrate.add_argument(
+        "step",
+        choices=("expand", "contract", "status"),
+        help="expand: before new code runs; contract: after old code is gone; status: change nothing",
+    )
+    _add(commands, "bootstrap", "Create the default namespace; running it again changes nothing.")
+    _add(commands, "check-config", "Print the effective configuration without secrets; refuse unknown DW_* names.")
+    _add(commands, "version", "Print the version.")
+    return parser
+
+
+def _add(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str
+) -> argparse.ArgumentParser:
+    return commands.add_parser(name, help=summary, description=summary)
+
+
+def _add_address(parser: argparse.ArgumentParser, host: str, port: str) -> None:
+    parser.add_argument("--host", help=f"address to listen on (default: {host})")
+    parser.add_argument("--port", type=int, help=f"port to listen on (default: {port})")
+    parser.add_argument("--processes", type=int, help="worker processes sharing the port (default: DW_PROCESSES or 1)")
+
+
+def _add_dev(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    dev = _add(commands, "dev", "Run everything on this machine, with embedded Postgres and Valkey.")
+    _add_address(dev, "127.0.0.1", "8080; with --split also the next two")
+    data = dev.add_mutually_exclusive_group()
+    data.add_argument(
+        "--data-dir",
+        default=DEFAULT_DATA_FOLDER,
+        metavar="FOLDER",
+        help=f"where the embedded database lives (default: {DEFAULT_DATA_FOLDER} in the working folder)",
+    )
+    data.add_argument("--ephemeral", action="store_true", help="keep no data; use a temporary folder")
+    dev.add_argument("--split", action="store_true", help="run the three roles as separate processes")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
