@@ -54,6 +54,7 @@ REASONS: dict[str, int] = {
     "unsupported_payload_codec": 422,
     "invalid_payload_framing": 422,
     "unsupported_payload_schema": 422,
+    "external_payload_unsupported": 422,
     # workflow commands and reads
     "instance_not_found": 404,
     "run_not_found": 404,

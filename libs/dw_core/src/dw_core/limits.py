@@ -1,0 +1,132 @@
+"""Every limit of the server: its name, its unit, its value, in one place; published in ``/api/cluster/info``.
+
+Settings may override the values of :class:`Limits`; the constants are fixed by the protocol or by our own design.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+PAYLOAD_DEPTH_MAX = 200
+"""Levels of nested arrays and maps in one payload."""
+
+HISTORY_PAGE_SIZE_DEFAULT = 500
+HISTORY_PAGE_SIZE_MAX = 1000
+"""Events per history page (worker-plane §8.3)."""
+
+HISTORY_COMPRESSION_THRESHOLD_EVENTS = 50
+"""A page is compressed on request when it has more events than this (worker-plane §8.4)."""
+
+LONG_POLL_DEFAULT_SECONDS = 30
+LONG_POLL_MIN_SECONDS = 1
+LONG_POLL_MAX_SECONDS = 60
+"""The window of a long poll (worker-plane §7.2); a window of 0 is an immediate probe."""
+
+WORKER_HEARTBEAT_INTERVAL_SECONDS = 10
+WORKER_STALE_AFTER_SECONDS = 30
+"""How often a worker reports, and when it no longer counts as present (worker-plane §17)."""
+
+WORKER_SLOTS_DEFAULT = 100
+"""Concurrent tasks of each kind a worker is assumed to take when it does not say (worker-plane §6.1)."""
+
+WORKFLOW_ID_CHARS_MAX = 128
+"""Characters of a workflow, activity or schedule id (control-plane §1.2)."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Request limits, structural limits and the history budget (topology §6.3); 0 disables a structural limit.
+
+    Units are in the names; counts have none. ``pending_children`` is published twice because clients read two
+    documents; the lower of ``max_pending_children`` and ``pending_child_count`` is what the engine enforces.
+    """
+
+    max_payload_bytes: int = 2_097_152
+    max_memo_bytes: int = 262_144
+    max_search_attributes: int = 100
+    max_search_attribute_key_length: int = 128
+    max_search_attribute_value_bytes: int = 2_048
+    max_operation_name_length: int = 256
+    max_pending_activities: int = 2_000
+    max_pending_children: int = 2_000
+
+    pending_activity_count: int = 2_000
+    pending_child_count: int = 1_000
+    pending_timer_count: int = 2_000
+    pending_signal_count: int = 5_000
+    pending_update_count: int = 500
+    command_batch_size: int = 1_000
+    payload_size_bytes: int = 2_097_152
+    memo_size_bytes: int = 262_144
+    search_attribute_size_bytes: int = 40_960
+    history_transaction_size: int = 5_000
+    warning_threshold_percent: int = 80
+
+    continue_as_new_events: int = 10_000
+    continue_as_new_size_bytes: int = 5_242_880
+    continue_as_new_fan_out: int = 200
+    history_warning_events: int = 8_000
+    history_warning_size_bytes: int = 4_194_304
+    history_warning_fan_out: int = 160
+    history_events_max: int = 50_000
+
+    external_payload_max_bytes: int = 67_108_864
+
+
+_REQUEST = (
+    "max_payload_bytes",
+    "max_memo_bytes",
+    "max_search_attributes",
+    "max_search_attribute_key_length",
+    "max_search_attribute_value_bytes",
+    "max_operation_name_length",
+    "max_pending_activities",
+    "max_pending_children",
+)
+_STRUCTURAL = (
+    "pending_activity_count",
+    "pending_child_count",
+    "pending_timer_count",
+    "pending_signal_count",
+    "pending_update_count",
+    "command_batch_size",
+    "payload_size_bytes",
+    "memo_size_bytes",
+    "search_attribute_size_bytes",
+    "history_transaction_size",
+    "warning_threshold_percent",
+)
+
+DEFAULT_LIMITS = Limits()
+
+
+def request_limits(limits: Limits = DEFAULT_LIMITS) -> dict[str, int]:
+    """The ``limits`` document of cluster info."""
+    return {name: getattr(limits, name) for name in _REQUEST}
+
+
+def structural_limits(limits: Limits = DEFAULT_LIMITS) -> dict[str, int]:
+    """The ``structural_limits`` document of cluster info."""
+    return {name: getattr(limits, name) for name in _STRUCTURAL}
+
+
+def history_budget(limits: Limits = DEFAULT_LIMITS) -> dict[str, Any]:
+    """The thresholds above which a worker is advised to continue as new."""
+    return {
+        "event_threshold": limits.continue_as_new_events,
+        "size_bytes_threshold": limits.continue_as_new_size_bytes,
+        "fan_out_threshold": limits.continue_as_new_fan_out,
+    }
+
+
+def pending_children_max(limits: Limits = DEFAULT_LIMITS) -> int:
+    """The enforced bound of pending children: the lower of the two published ones, where 0 means unlimited."""
+    bounds = [bound for bound in (limits.max_pending_children, limits.pending_child_count) if bound > 0]
+    return min(bounds, default=0)
+
+
+def pending_activities_max(limits: Limits = DEFAULT_LIMITS) -> int:
+    """The enforced bound of pending activities: the lower of the two published ones, where 0 means unlimited."""
+    bounds = [bound for bound in (limits.max_pending_activities, limits.pending_activity_count) if bound > 0]
+    return min(bounds, default=0)

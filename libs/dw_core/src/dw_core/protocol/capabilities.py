@@ -1,0 +1,90 @@
+"""``server_capabilities``: what this server really does, and nothing else (worker-plane §3).
+
+Clients act on what is advertised, so a feature appears here in the commit that implements it. Keys whose mere presence
+makes a client behave differently (worker-plane §3.2) stay out until their feature exists.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from dw_core.history.compression import ENCODINGS
+from dw_core.limits import (
+    DEFAULT_LIMITS,
+    HISTORY_COMPRESSION_THRESHOLD_EVENTS,
+    HISTORY_PAGE_SIZE_DEFAULT,
+    HISTORY_PAGE_SIZE_MAX,
+    LONG_POLL_DEFAULT_SECONDS,
+    WORKER_HEARTBEAT_INTERVAL_SECONDS,
+    WORKER_STALE_AFTER_SECONDS,
+    Limits,
+    history_budget,
+)
+
+NON_TERMINAL_COMMANDS = ("schedule_activity", "record_side_effect", "record_version_marker")
+TERMINAL_COMMANDS = ("complete_workflow", "fail_workflow")
+SUPPORTED_COMMANDS = (*NON_TERMINAL_COMMANDS, *TERMINAL_COMMANDS)
+"""The command types a completion may carry, in the order in which they are advertised."""
+
+
+class CapabilityOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that show in the capabilities; durations in seconds, page sizes in events."""
+
+    long_poll_seconds: int = LONG_POLL_DEFAULT_SECONDS
+    history_page_size_default: int = HISTORY_PAGE_SIZE_DEFAULT
+    history_page_size_max: int = HISTORY_PAGE_SIZE_MAX
+    heartbeat_interval_seconds: int = WORKER_HEARTBEAT_INTERVAL_SECONDS
+    stale_after_seconds: int = WORKER_STALE_AFTER_SECONDS
+    compression: bool = True
+    limits: Limits = DEFAULT_LIMITS
+
+
+def server_capabilities(options: CapabilityOptions | None = None) -> dict[str, Any]:
+    """The object that cluster info and every response of the worker plane carry; build it once per process."""
+    options = options or CapabilityOptions()
+    encodings = list(ENCODINGS) if options.compression else []
+    return {
+        "supported_workflow_task_commands": list(SUPPORTED_COMMANDS),
+        "long_poll_timeout": options.long_poll_seconds,
+        "poll_status": True,
+        "workflow_task_poll_request_idempotency": True,
+        "query_tasks": False,
+        "activity_retry_policy": True,
+        "activity_timeouts": True,
+        "child_workflow_retry_policy": False,
+        "child_workflow_timeouts": False,
+        "parent_close_policy": False,
+        "non_retryable_failures": True,
+        "default_history_page_size": options.history_page_size_default,
+        "history_page_size_default": options.history_page_size_default,
+        "history_page_size_max": options.history_page_size_max,
+        "history_compression": {
+            "supported_encodings": encodings,
+            "compression_threshold": HISTORY_COMPRESSION_THRESHOLD_EVENTS,
+        },
+        "response_compression": encodings,
+        "workflow_history_budget": history_budget(options.limits),
+        "worker_status": {
+            "supported": True,
+            "heartbeat_interval_seconds": options.heartbeat_interval_seconds,
+            "stale_after_seconds": options.stale_after_seconds,
+            "fields": {"task_slots": True, "process_metrics": True},
+        },
+        **_not_yet(),
+    }
+
+
+def _not_yet() -> dict[str, Any]:
+    """The keys the published document requires although the feature is not there (worker-plane §3.3)."""
+    return {
+        "workflow_memo_updates": {"supported": False},
+        "message_streams": {"supported": False},
+        "typed_search_attributes": {"supported": False},
+        "condition_wait_occurrence_identity": {"supported": False},
+        "update_validation_tasks": False,
+        "synchronous_update_validation": {"supported": False},
+        "local_activities": {"supported": False},
+        "sticky_execution": {"supported": False},
+    }
