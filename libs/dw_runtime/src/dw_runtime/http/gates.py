@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from dw_core.coordination.health import BLOCKED_REMEDIATION
 from dw_core.protocol.problems import Problem
 from dw_core.routes.route import Route
 from dw_runtime.auth.grants import Grant
@@ -14,9 +15,6 @@ from dw_runtime.http.placement import Placement
 
 ROLE_UNAVAILABLE_MESSAGE: Final = "This node does not host the topology roles required for this endpoint."
 BLOCKED_MESSAGE: Final = "This node is not ready to serve workflow v2 traffic until bootstrap blockers are cleared."
-BLOCKED_REMEDIATION: Final = (
-    "Restore database connectivity and migrate the workflow tables before relying on workflow v2 rollout-safety health."
-)
 
 
 class Blocked(msgspec.Struct, frozen=True):

@@ -1,0 +1,58 @@
+"""The handlers of the discovery routes; every process serves them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dw_runtime.discovery.cluster import ClusterState, ClusterStates
+from dw_runtime.discovery.readiness import Readiness
+from dw_runtime.http.call import Call, Handlers, Reply
+
+ClusterInfo = Callable[[ClusterState], dict[str, Any]]
+"""Composes the whole cluster-info document from its moving parts; the static ones are built once by the caller."""
+
+
+def discovery_handlers(
+    readiness: Readiness, states: ClusterStates, cluster_info: ClusterInfo, dead_tasks: Callable[[], Sequence[str]]
+) -> Handlers:
+    """Handlers for ``livez``, ``health``, ``ready`` and ``cluster_info``.
+
+    ``dead_tasks`` names the main tasks of the process that have ended although it still runs; any name makes
+    ``/livez`` fail, so that the process is restarted. ``/livez`` never looks at the database (topology §3.1).
+    """
+
+    async def livez(call: Call) -> Reply:
+        dead = list(dead_tasks())
+        if dead:
+            return Reply({"status": "failing", "timestamp": readiness.now(), "dead_tasks": dead}, 503)
+        return Reply({"status": "alive", "timestamp": readiness.now()})
+
+    async def health(call: Call) -> Reply:
+        is_serving = await readiness.database_ok()
+        return Reply(
+            {
+                "status": "serving" if is_serving else "degraded",
+                "timestamp": readiness.now(),
+                "checks": {"database": "ok" if is_serving else "unavailable"},
+                "topology": readiness.topology,
+            },
+            200 if is_serving else 503,
+        )
+
+    async def ready(call: Call) -> Reply:
+        is_ready, checks = await readiness.report()
+        return Reply(
+            {
+                "status": "ready" if is_ready else "not_ready",
+                "timestamp": readiness.now(),
+                "checks": checks,
+                "topology": readiness.topology,
+            },
+            200 if is_ready else 503,
+        )
+
+    async def info(call: Call) -> Reply:
+        return Reply(cluster_info(await states.get(call.namespace)))
+
+    return {"livez": livez, "health": health, "ready": ready, "cluster_info": info}
