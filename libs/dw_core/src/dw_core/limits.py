@@ -37,10 +37,6 @@ WORKFLOW_ID_CHARS_MAX = 128
 PARALLEL_GROUP_LEAVES_MAX = 1000
 """Leaves of one parallel group (engine §3.5)."""
 
-WORKFLOW_TASK_BACKOFF_BASE_SECONDS = 3
-WORKFLOW_TASK_BACKOFF_MAX_SECONDS = 60
-"""Back-off of a failed workflow task: the base doubles with each consecutive failure, up to the maximum."""
-
 REPLAY_BLOCKED_AFTER_FAILURES = 5
 """Consecutive replay failures after which a run is marked as blocked (engine §4.6)."""
 

@@ -22,8 +22,9 @@ from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import attempt_id, execution_id, task_id
+from dw_core.leases.durations import activity_lease_seconds, expires_at
 from dw_core.limits import HEARTBEAT_EVENT_INTERVAL_SECONDS
-from dw_core.timestamps import wire_time, wire_time_or_none
+from dw_core.protocol.timestamps import wire_time
 
 
 def identify(report: ActivityInput) -> dict[str, Any]:
@@ -116,8 +117,8 @@ def decide_heartbeat(snapshot: Snapshot, report: HeartbeatActivity, now: datetim
     writer = RunWriter(snapshot, now)
     activity = snapshot.activities[report.sequence]
     task = copy.copy(held)
-    seconds = max(report.lease_seconds, activity.timeouts.start_to_close_timeout or 0)
-    task.lease_expires_at = now + timedelta(seconds=seconds)
+    seconds = activity_lease_seconds(report.lease_seconds, activity.timeouts.start_to_close_timeout)
+    task.lease_expires_at = expires_at(now, seconds)
     if activity.timeouts.heartbeat_timeout:
         task.heartbeat_at = now + timedelta(seconds=activity.timeouts.heartbeat_timeout)
     if report.progress:
@@ -253,7 +254,7 @@ def _refusal(
         "can_continue": False,
         "run_status": run.status,
         "run_closed_reason": run.closed_reason,
-        "run_closed_at": wire_time_or_none(run.closed_at),
+        "run_closed_at": wire_time(run.closed_at),
     }
     return Rejection(reason, message, members | statuses)
 
@@ -267,7 +268,7 @@ def _stopped(run: Run, report: ActivityInput, reason: str) -> dict[str, Any]:
         "reason": reason,
         "heartbeat_recorded": False,
         "run_closed_reason": run.closed_reason,
-        "run_closed_at": wire_time_or_none(run.closed_at),
+        "run_closed_at": wire_time(run.closed_at),
         "worker_session": None,
         "lease_expires_at": None,
         "last_heartbeat_at": None,
@@ -284,6 +285,6 @@ def _continuing(report: ActivityInput, task: Task, *, heartbeat_recorded: bool) 
         "run_closed_reason": None,
         "run_closed_at": None,
         "worker_session": None,
-        "lease_expires_at": wire_time_or_none(task.lease_expires_at),
-        "last_heartbeat_at": wire_time_or_none(task.last_heartbeat_at),
+        "lease_expires_at": wire_time(task.lease_expires_at),
+        "last_heartbeat_at": wire_time(task.last_heartbeat_at),
     }

@@ -17,7 +17,7 @@ from dw_core.engine.transition import Outcome, Rejection
 from dw_core.engine.workflow_tasks import return_to_ready
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import attempt_id, execution_id, task_id
-from dw_core.timestamps import wire_time, wire_time_or_none
+from dw_core.protocol.timestamps import wire_time
 
 _NEUTRAL_KEYS = ("type", "message", "code", "details", "details_payload_codec", "non_retryable")
 _DIAGNOSTIC_KEYS = ("diagnostics", "runtime_diagnostics")
@@ -249,7 +249,7 @@ def decide_sweep(snapshot: Snapshot, due: SweepTask, now: datetime) -> Outcome:
         settle_timeout(writer, activity, task, kind)
         return writer.finish({"outcome": "timed_out", "timeout_kind": kind})
     redeliver(writer, activity, task)
-    return writer.finish({"outcome": "lease_expired", "lease_expires_at": wire_time_or_none(task.lease_expires_at)})
+    return writer.finish({"outcome": "lease_expired", "lease_expires_at": wire_time(task.lease_expires_at)})
 
 
 def redeliver(writer: RunWriter, activity: Activity, task: Task) -> None:

@@ -13,7 +13,8 @@ from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Transition
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import attempt_id, execution_id
-from dw_core.timestamps import wire_time
+from dw_core.leases.durations import activity_lease_seconds, expires_at
+from dw_core.protocol.timestamps import wire_time
 
 
 class Claimant(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +38,7 @@ def decide_claim(snapshot: Snapshot, task: Task, claimant: Claimant, now: dateti
     leased.lease_owner = claimant.lease_owner
     leased.poll_request_id = claimant.poll_request_id
     leased.leased_at = now
-    leased.lease_expires_at = now + timedelta(seconds=claimant.lease_seconds)
+    leased.lease_expires_at = expires_at(now, claimant.lease_seconds)
     if task.kind is TaskKind.WORKFLOW:
         leased.claimed_history_sequence = writer.run.last_history_sequence
     else:
@@ -47,11 +48,13 @@ def decide_claim(snapshot: Snapshot, task: Task, claimant: Claimant, now: dateti
 
 
 def _start_attempt(writer: RunWriter, activity: Activity, task: Task, lease_seconds: int) -> None:
-    """Deadlines are fixed here; an activity that may run longer than a lease gets a longer lease (worker-plane §12.8)."""
+    """Deadlines are fixed here; an activity that may run longer than a lease gets a longer one (worker-plane §12.8)."""
     timeouts = activity.timeouts
     task.schedule_to_start_at = None
     task.last_heartbeat_at = None
-    task.lease_expires_at = writer.now + timedelta(seconds=max(lease_seconds, timeouts.start_to_close_timeout or 0))
+    task.lease_expires_at = expires_at(
+        writer.now, activity_lease_seconds(lease_seconds, timeouts.start_to_close_timeout)
+    )
     if timeouts.start_to_close_timeout is not None:
         task.start_to_close_at = writer.now + timedelta(seconds=timeouts.start_to_close_timeout)
     if timeouts.heartbeat_timeout is not None:

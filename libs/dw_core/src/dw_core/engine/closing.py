@@ -14,7 +14,7 @@ from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import attempt_id, execution_id, task_id
-from dw_core.timestamps import wire_time, wire_time_or_none
+from dw_core.protocol.timestamps import wire_time
 
 
 def complete(writer: RunWriter, task: Task, command: CompleteWorkflow) -> None:
@@ -68,8 +68,8 @@ def time_out(writer: RunWriter) -> None:
         "failure_category": "timeout",
         "message": f"Workflow timed out: {kind}.",
         "exception_class": "WorkflowTimedOut",
-        "execution_deadline_at": wire_time_or_none(execution),
-        "run_deadline_at": wire_time_or_none(single),
+        "execution_deadline_at": wire_time(execution),
+        "run_deadline_at": wire_time(single),
     }
     writer.append("WorkflowTimedOut", {k: v for k, v in payload.items() if v is not None})
     _close_run(writer, "failed", "timed_out")

@@ -10,7 +10,7 @@ from dw_core.engine.rows import Receipt, Run, Task, TaskState
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection
 from dw_core.ids import task_id
-from dw_core.timestamps import wire_time, wire_time_or_none
+from dw_core.protocol.timestamps import wire_time
 
 _STOP_REASONS = {
     ("cancelled", "cancelled"): "run_cancelled",
@@ -108,7 +108,7 @@ def run_closed(run: Run, report: WorkflowTaskInput, receipt: Receipt) -> Rejecti
             "can_continue": False,
             "run_status": run.status,
             "run_closed_reason": run.closed_reason,
-            "run_closed_at": wire_time_or_none(run.closed_at),
+            "run_closed_at": wire_time(run.closed_at),
             "task_status": _status(receipt.outcome),
             "lease_owner": receipt.lease_owner,
             "lease_expires_at": None,

@@ -10,7 +10,7 @@ from dw_core.engine.rows import Command, Run
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import RunWriter
-from dw_core.timestamps import wire_time_or_none
+from dw_core.protocol.timestamps import wire_time
 
 SOURCE = "control_plane"
 
@@ -94,8 +94,8 @@ def _started(run: Run, start: StartWorkflow) -> dict[str, Any]:
         "input": {"codec": "avro", "blob": details.arguments},
         "execution_timeout_seconds": details.execution_timeout_seconds,
         "run_timeout_seconds": details.run_timeout_seconds,
-        "execution_deadline_at": wire_time_or_none(run.execution_deadline_at),
-        "run_deadline_at": wire_time_or_none(run.run_deadline_at),
+        "execution_deadline_at": wire_time(run.execution_deadline_at),
+        "run_deadline_at": wire_time(run.run_deadline_at),
         "compatibility": run.compatibility,
     }
     members.update(start.contract or {})

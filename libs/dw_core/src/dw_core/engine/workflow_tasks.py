@@ -19,13 +19,12 @@ from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import task_id
+from dw_core.leases.durations import REDELIVERY_BACKOFF_MAX_SECONDS, expires_at, redelivery_backoff_seconds
 from dw_core.limits import (
     REPLAY_BLOCKED_AFTER_FAILURES,
-    WORKFLOW_TASK_BACKOFF_BASE_SECONDS,
-    WORKFLOW_TASK_BACKOFF_MAX_SECONDS,
     Limits,
 )
-from dw_core.timestamps import wire_time
+from dw_core.protocol.timestamps import wire_time
 
 WAITING_FOR_HISTORY = "WorkflowTaskWaitingForHistory"
 """The failure type that means "nothing to do yet" (engine §0.1 rule 3)."""
@@ -65,7 +64,7 @@ def decide_heartbeat(snapshot: Snapshot, report: HeartbeatWorkflowTask, now: dat
         return settled_elsewhere(snapshot.run, report, held)
     writer = RunWriter(snapshot, now)
     task = copy.copy(held)
-    task.lease_expires_at = now + timedelta(seconds=report.lease_seconds)
+    task.lease_expires_at = expires_at(now, report.lease_seconds)
     writer.put_task(task)
     return writer.finish(
         identify(report)
@@ -169,14 +168,11 @@ def _close(writer: RunWriter, task: Task, outcome: str, reply: dict[str, Any]) -
 def _fail(writer: RunWriter, task: Task, report: FailWorkflowTask) -> Transition:
     run = writer.run
     run.task_failure_count += 1
-    seconds = min(
-        WORKFLOW_TASK_BACKOFF_MAX_SECONDS,
-        WORKFLOW_TASK_BACKOFF_BASE_SECONDS * 2 ** min(run.task_failure_count - 1, 10),
-    )
+    seconds = redelivery_backoff_seconds(run.task_failure_count)
     is_replay = report.failure_type in _REPLAY_FAILURES or _UNREGISTERED in report.message
     if is_replay and run.task_failure_count >= REPLAY_BLOCKED_AFTER_FAILURES:
         run.replay_blocked = True
-        seconds = WORKFLOW_TASK_BACKOFF_MAX_SECONDS
+        seconds = REDELIVERY_BACKOFF_MAX_SECONDS
     reply = _failed_reply(report, "failed")
     writer.close_workflow_task(task, "failed", reply)
     writer.end_lease()

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from dw_core.ids import event_id
-from dw_core.timestamps import wire_time
+from dw_core.protocol.timestamps import wire_time
 
 
 class EventDocument(msgspec.Struct):

@@ -1,5 +1,6 @@
-"""Leases: how long a worker owns a task, when that ends, and whether a caller still owns it.
+"""Leases: how long a worker owns a task and when that ends.
 
-What comes in: the stored facts of a task and its run, who calls, and the time. What goes out: durations, expiry times
-and guard outcomes, all plain values. It never grants, renews or takes back a lease itself.
+What comes in: lengths in seconds and times. What goes out: durations, expiry times and pauses, all plain values. Who
+may still report on a task is decided beside the decisions that need it (``dw_core.engine.ownership`` and
+``dw_core.engine.activities``), also as values.
 """

@@ -15,4 +15,6 @@ def wire_time(moment: datetime | None) -> str | None:
     if moment is None:
         return None
     assert moment.tzinfo is not None, "a time without a zone cannot go on the wire"
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    if moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    return moment.isoformat(timespec="microseconds")[:26] + "Z"

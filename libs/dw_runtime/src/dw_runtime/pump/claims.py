@@ -66,7 +66,7 @@ _decode_activity = msgspec.json.Decoder(Activity).decode
 
 
 async def claim(session: Session, wants: Sequence[Want]) -> ClaimResult:
-    """Lease ready tasks to the waiting polls, oldest poll first; polls that repeat an earlier one get its lease back."""
+    """Lease ready tasks to the waiting polls, oldest first; polls that repeat an earlier one get its lease back."""
     result = ClaimResult()
     open_wants = await _restore_earlier(session, wants, result)
     by_key: dict[WakeKey, list[Want]] = {}
@@ -119,7 +119,7 @@ async def _restore_earlier(session: Session, wants: Sequence[Want], result: Clai
     served: set[int] = set()
     for row in await session.rows("find_polled", encode_rows(named), _page_size(wants)):
         claimed = _claimed(_decode_task(row[1]), _decode_run(row[2]), row)
-        want = asked[claimed.task.poll_request_id]
+        want = asked[claimed.task.poll_request_id or ""]
         if id(want) not in served:
             served.add(id(want))
             result.granted.append((want, claimed))

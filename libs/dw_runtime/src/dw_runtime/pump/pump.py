@@ -158,7 +158,7 @@ class _Lane:
             metrics.pump_wait_seconds.observe(began - batch[0].since)
         try:
             await self._run(batch, probes)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - every failure is given to the callers it belongs to
             if len(batch) > 1 and not isinstance(error, psycopg.OperationalError):
                 metrics.pump_splits.inc()
                 _log.warning("pump_batch_split", inputs=len(batch), error=type(error).__name__)
@@ -177,7 +177,7 @@ class _Lane:
         for retry in range(self._bounds.conflict_retries_max + 1):
             try:
                 await self._run([single], set())
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - given to the caller
                 is_last = retry == self._bounds.conflict_retries_max
                 if is_last or not (_is_conflict(error) or isinstance(error, psycopg.errors.UniqueViolation)):
                     self._give_up([single], set(), error)

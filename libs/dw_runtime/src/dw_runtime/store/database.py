@@ -16,7 +16,9 @@ from dw_runtime.telemetry.metrics import Metrics
 Connection = AsyncConnection[TupleRow]
 Row = tuple[Any, ...]
 
-_SESSION = "-c timezone=UTC -c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout=60000"
+_SESSION = (
+    "-c timezone=UTC -c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout=60000"
+)
 
 
 class Database:

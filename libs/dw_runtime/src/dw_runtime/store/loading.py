@@ -85,9 +85,7 @@ def _related_parameters(
     closing: set[str] = set()
     for change in batch:
         run_id = (
-            current.get((change.namespace, change.workflow_id))
-            if isinstance(change, InstanceInput)
-            else change.run_id
+            current.get((change.namespace, change.workflow_id)) if isinstance(change, InstanceInput) else change.run_id
         )
         if run_id is None:
             continue
