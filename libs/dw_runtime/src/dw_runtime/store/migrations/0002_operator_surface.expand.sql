@@ -121,3 +121,13 @@ CREATE VIEW workflow_child_projection_repairs AS
 SELECT l.parent_run_id, l.sequence, l.child_run_id, 'child_run_missing' AS repair_reason
 FROM workflow_links l
 WHERE NOT EXISTS (SELECT 1 FROM workflow_runs r WHERE r.run_id = l.child_run_id);
+
+-- Whether a live worker on the queue runs the build a run is pinned to; an unpinned run suits every worker.
+CREATE FUNCTION dw_is_supported(of_namespace text, on_queue text, build text, silence_seconds integer)
+RETURNS boolean LANGUAGE sql VOLATILE PARALLEL SAFE
+    RETURN build IS NULL OR EXISTS (
+        SELECT 1
+        FROM worker_registrations w
+        WHERE w.namespace = of_namespace AND w.task_queue = on_queue AND w.build_id = build
+          AND w.last_heartbeat_at > dw_now() - make_interval(secs => silence_seconds)
+    );
