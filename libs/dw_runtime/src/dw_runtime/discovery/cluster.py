@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -39,13 +38,17 @@ class ClusterState(msgspec.Struct, frozen=True):
 class ClusterStates:
     """Gives the :class:`ClusterState` of a namespace; a database that is down gives a blocked one, never an error."""
 
-    def __init__(
-        self, store: StoreProbe, readiness: Readiness, matching: MatchingFacts, now: Callable[[], str]
-    ) -> None:
+    def __init__(self, store: StoreProbe, readiness: Readiness) -> None:
         self._store = store
         self._readiness = readiness
-        self._matching = matching
-        self._now = now
+        role = readiness.topology["matching_role"]
+        self._matching = MatchingFacts(
+            queue_wake_enabled=role["queue_wake_enabled"],
+            matching_shape=role["shape"],
+            wake_owner=role["wake_owner"],
+            task_dispatch_mode=role["task_dispatch_mode"],
+        )
+        self._now = readiness.now
         self._states: OrderedDict[str, SingleFlight[ClusterState]] = OrderedDict()
 
     async def get(self, namespace: str) -> ClusterState:

@@ -15,6 +15,7 @@ import structlog
 from dw_core.protocol.problems import Invalid, Problem
 from dw_core.routes.matching import Matched, MethodNotAllowed, NotFound
 from dw_core.routes.route import Plane, Route
+from dw_core.topology.placement import Placement
 from dw_runtime.auth.authenticator import Authenticator
 from dw_runtime.http.body import ClientGone, Receive, check_media_type, has_body, read_body
 from dw_runtime.http.call import Call, Handler, Handlers, Principal, Reply
@@ -25,11 +26,11 @@ from dw_runtime.http.gates import (
     Namespaces,
     forbidden,
     namespace_not_found,
+    role_unavailable,
     workflow_v2_blocked,
 )
 from dw_runtime.http.hangup import HangupWatch
 from dw_runtime.http.headers import Headers, RawHeaders, parse_query, request_id, resolve_namespace
-from dw_runtime.http.placement import Placement
 from dw_runtime.http.plan import Observe, Response, ResponsePlan, RoutePlan
 from dw_runtime.http.version_gates import check_control_version, worker_minor
 from dw_runtime.telemetry.context import bind_request
@@ -84,6 +85,7 @@ class Shell:
         self.draining = asyncio.Event()
         self.in_flight = 0
         self._match = match
+        self._placement = placement
         self._authenticator = authenticator
         self._gate = gate
         self._namespaces = namespaces
@@ -215,8 +217,8 @@ class Shell:
         self, plan: RoutePlan, scope: Scope, headers: RawHeaders, ident: str
     ) -> tuple[Mapping[str, str], str]:
         """Topology role, bootstrap and namespace: gates 4 to 6. Gives the query parameters and the namespace."""
-        if plan.role_problem is not None:
-            raise plan.role_problem
+        if not plan.is_hosted:
+            raise role_unavailable(self._placement, plan.route)
         if plan.route.bootstrap_gate:
             if self._gate.is_stale():
                 await self._gate.refreshed()
