@@ -12,8 +12,7 @@ from dw_core.coordination.counters import (
     WakeAcceleration,
     WorkerCompatibility,
 )
-from dw_core.coordination.health import blocked_health, coordination_health, workflow_v2_check
-from dw_core.coordination.repair import RepairCandidates, task_repair
+from dw_core.coordination.health import blocked_health, evaluated_health, workflow_v2_check
 
 FACTS = MatchingFacts(
     queue_wake_enabled=True, matching_shape="in_worker", wake_owner="worker_loop", task_dispatch_mode="poll"
@@ -36,7 +35,7 @@ NOW = "2026-11-30T10:00:00.000000Z"
 
 
 def test_nothing_wrong_is_ok_with_twelve_checks_in_the_frozen_order() -> None:
-    document = coordination_health(CoordinationCounters(), FACTS, generated_at=NOW)
+    document = evaluated_health(CoordinationCounters(), FACTS, generated_at=NOW)
     assert [check["name"] for check in document["checks"]] == NAMES
     assert (document["status"], document["http_status"], document["version"]) == ("ok", 200, 2)
     assert document["categories"] == {
@@ -53,7 +52,7 @@ def test_counters_above_zero_warn_and_name_their_checks() -> None:
         schedules=SchedulerRole(missed=3),
         wake=WakeAcceleration(multi_node=True, backend="none"),
     )
-    document = coordination_health(counters, FACTS, generated_at=NOW)
+    document = evaluated_health(counters, FACTS, generated_at=NOW)
     assert document["warning_checks"] == [
         "task_transport",
         "activity_path",
@@ -69,7 +68,7 @@ def test_counters_above_zero_warn_and_name_their_checks() -> None:
 
 def test_a_lacking_backend_is_an_error() -> None:
     backend = BackendCapabilities(severity="error", issue_count=1, issues=("skip_locked",))
-    document = coordination_health(CoordinationCounters(backend=backend), FACTS, generated_at=NOW)
+    document = evaluated_health(CoordinationCounters(backend=backend), FACTS, generated_at=NOW)
     assert (document["status"], document["http_status"]) == ("error", 503)
     assert document["error_checks"] == ["backend_capabilities"]
 
@@ -85,14 +84,8 @@ def test_a_missing_compatible_worker_is_an_error_only_in_mode_fail() -> None:
     assert all("data" not in check for check in failed["checks"])
 
 
-def test_a_blocked_node_evaluates_nothing() -> None:
+def test_a_blocked_node_names_what_blocks_it() -> None:
     document = blocked_health(["database"], generated_at=NOW)
     assert (document["status"], document["http_status"], document["checks"]) == ("blocked", 503, [])
     assert document["blocked_by"] == ["database"]
     assert document["routing_drains"]["queues_with_drains"] == 0
-
-
-def test_repair_publishes_its_policy_beside_the_candidates() -> None:
-    document = task_repair(RepairCandidates(existing_task_candidates=1, total_candidates=1))
-    assert document["policy"]["scan_strategy"] == document["candidates"]["scan_strategy"] == "scope_fair_round_robin"
-    assert document["candidates"]["scan_limit"] == 25

@@ -10,10 +10,11 @@ import psycopg
 import pytest
 
 from dw_core.coordination.counters import CoordinationCounters
+from dw_core.discovery.fleet import FleetWorker
 from dw_core.topology.manifest import DiscoveryLimits, summary
 from dw_core.topology.roles import Shape
 from dw_runtime.auth.authenticator import AuthState
-from dw_runtime.discovery.cluster import ClusterStates
+from dw_runtime.discovery.cluster import ClusterParts
 from dw_runtime.discovery.handlers import discovery_handlers
 from dw_runtime.discovery.probes import (
     BlockingMigration,
@@ -21,7 +22,6 @@ from dw_runtime.discovery.probes import (
     MigrationStatus,
     OperatorSurface,
     StoreState,
-    WorkerFleet,
 )
 from dw_runtime.discovery.readiness import Readiness
 from dw_runtime.http.call import Reply
@@ -29,6 +29,19 @@ from dw_runtime.http.call import Reply
 SURFACE = OperatorSurface(available=True, required_tables=())
 MIGRATED = MigrationStatus(repository_exists=True, operator_surface=SURFACE)
 TOPOLOGY = summary(Shape.STANDALONE_SERVER, "server_http_node", queue_wake=True, limits=DiscoveryLimits())
+
+WORKER = FleetWorker(
+    worker_id="w-1",
+    queues=["orders"],
+    build_ids=[],
+    recorded_at="2026-11-30T10:00:00.000000Z",
+    expires_at="2026-11-30T10:01:00.000000Z",
+)
+
+
+class OneNamespace:
+    async def exists(self, name: str) -> bool:
+        return name == "default"
 
 
 class Store:
@@ -52,8 +65,7 @@ class Store:
         self.snapshots += 1
         if self.error is not None:
             raise self.error
-        fleet = WorkerFleet(namespace=namespace, active_workers=2)
-        return ClusterSnapshot(counters=CoordinationCounters(), fleet=fleet)
+        return ClusterSnapshot(counters=CoordinationCounters(), workers=[WORKER])
 
 
 class Cache:
@@ -80,11 +92,10 @@ class Process:
             now=lambda: "2026-11-30T10:00:00.000000Z",
             is_draining=lambda: self.is_draining,
         )
-        self.states = ClusterStates(self.store, self.readiness)
         self._handlers = discovery_handlers(
             self.readiness,
-            self.states,
-            lambda state: {"health": state.coordination_health, "fleet": state.worker_fleet},
+            ClusterParts(self.store, OneNamespace(), self.readiness),
+            {"version": "0.1.0"},
             lambda: self.dead_tasks,
         )
 
@@ -130,7 +141,8 @@ async def test_a_lost_database_blocks_and_degrades() -> None:
         },
     )
     status, body = await process.get("cluster_info")
-    assert (status, body["health"]["status"], body["fleet"]["active_workers"]) == (200, "blocked", 0)
+    assert (status, body["coordination_health"]["status"]) == (200, "blocked")
+    assert body["worker_fleet"]["active_workers"] == 0
     assert process.store.snapshots == 0
     assert (await process.get("livez"))[0] == 200
 
@@ -184,6 +196,13 @@ async def test_missing_namespace_missing_auth_and_shutdown_each_make_the_node_un
     process.is_draining = True
     status, body = await process.get("ready")
     assert (status, body["checks"]["shutdown"]["status"]) == (503, "unavailable")
+
+
+async def test_cluster_info_adds_what_was_measured_to_the_static_parts() -> None:
+    status, body = await Process().get("cluster_info")
+    assert (status, body["version"], body["namespace"]) == (200, "0.1.0", {"name": "default"})
+    assert (body["coordination_health"]["status"], body["worker_fleet"]["queues"]) == ("ok", ["orders"])
+    assert body["task_repair"]["candidates"]["total_candidates"] == 0
 
 
 async def test_everybody_who_asks_at_once_shares_one_evaluation() -> None:
