@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
@@ -32,6 +37,28 @@ async def test_liveness_needs_no_credential_and_answers_head_without_a_body() ->
     assert (answer.status, answer.json) == (200, {"status": "alive"})
     answer = await call(_application(), "HEAD", "/livez")
     assert (answer.status, answer.raw, answer.headers["content-length"]) == (200, b"", "18")
+
+
+async def test_the_lifespan_of_the_process_runs_around_its_requests() -> None:
+    steps: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        steps.append("started")
+        yield
+        steps.append("stopped")
+
+    application = Application(build_shell(), Exposition(Metrics().registry), lifespan=lifespan)
+    incoming = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
+
+    async def receive() -> dict[str, Any]:
+        return incoming.pop(0)
+
+    async def send(message: Any) -> None:
+        steps.append(message["type"])
+
+    await application({"type": "lifespan", "state": {}}, receive, send)
+    assert steps == ["started", "lifespan.startup.complete", "stopped", "lifespan.shutdown.complete"]
 
 
 async def test_metrics_are_prometheus_text() -> None:

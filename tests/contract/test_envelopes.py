@@ -194,18 +194,23 @@ async def test_encoded_bodies_are_spliced_unchanged() -> None:
 
 async def test_control_json_is_zipped_when_allowed_and_small_worker_json_never() -> None:
     async def big(request: Call) -> Reply:
-        return Reply({"filler": "x" * 5000})
+        return Reply({"filler": "x" * int(request.query.get("bytes", "5000"))})
 
     shell = build_shell({"workflow_describe": big, "worker_heartbeat": big})
     zipped = {"accept-encoding": "gzip, deflate"}
     answer = await call(shell, "GET", "/api/workflows/w", headers={**OPERATOR, **zipped})
     assert answer.headers["content-encoding"] == "gzip"
     assert answer.json["filler"] == "x" * 5000
+    answer = await call(shell, "GET", "/api/workflows/w?bytes=300000", headers={**OPERATOR, **zipped})
+    assert answer.json["filler"] == "x" * 300_000
     refused = {"accept-encoding": "gzip;q=0"}
     for headers, path in (({**OPERATOR, **refused}, "/api/workflows/w"), (OPERATOR, "/api/workflows/w")):
         assert "content-encoding" not in (await call(shell, "GET", path, headers=headers)).headers
     answer = await call(shell, "POST", WORKER_PATH, headers={**WORKER, **zipped}, body={"worker_id": "w"})
     assert "content-encoding" not in answer.headers
+    big_page = f"{WORKER_PATH}?bytes=70000"
+    answer = await call(shell, "POST", big_page, headers={**WORKER, **zipped}, body={"worker_id": "w"})
+    assert answer.headers["content-encoding"] == "gzip"
 
 
 async def test_request_ids_are_echoed_only_when_harmless() -> None:

@@ -130,6 +130,14 @@ async def test_path_parameters_are_decoded_exactly_once() -> None:
     assert answer.json["workflow_id"] == "a%20b"
 
 
+async def test_nul_bytes_name_nothing() -> None:
+    shell = build_shell()
+    answer = await call(shell, "GET", "/api/workflows/a%00b", headers=OPERATOR)
+    assert (answer.status, answer.json["reason"]) == (404, "not_found")
+    answer = await call(shell, "GET", "/api/workflows?namespace=a%00b", headers=OPERATOR)
+    assert (answer.status, list(answer.json["errors"])) == (422, ["query"])
+
+
 async def test_old_minors_are_accepted_and_answered_with_the_advertised_version() -> None:
     minors: list[int] = []
 

@@ -18,7 +18,7 @@ def discovery_handlers(
 
     ``static`` are the parts of cluster info that do not change while the process lives, from
     ``dw_core.discovery.envelope.static_parts``. ``dead_tasks`` names the main tasks of the process that
-    have ended although it still runs; any name makes ``/livez`` fail, so that the process is restarted. ``/livez`` never
+    have ended although it still runs; any name makes ``/livez`` fail, so that the process is restarted; it never
     looks at the database (topology §3.1).
     """
 

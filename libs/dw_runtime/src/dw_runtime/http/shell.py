@@ -135,7 +135,8 @@ class Shell:
         ident = request_id(headers)
         method = scope["method"]
         path = _raw_path(scope)
-        matched = self._match(method, path)
+        # A name with a NUL byte names nothing: no text column can hold it.
+        matched = self._match(method, path) if "%00" not in path else NotFound()
         plan: ResponsePlan
         if isinstance(matched, Matched) and (method != "HEAD" or matched.route.plane is Plane.DISCOVERY):
             plan = self._plans[matched.route.name]
@@ -241,7 +242,7 @@ class Shell:
             and self._settings.compression_enabled
             and accepts_gzip(headers.get(b"accept-encoding"))
         ):
-            body = gzip(body)
+            body = await gzip(body)
             extra = (*extra, *_GZIPPED)
         if self.draining.is_set() and scope.get("http_version") == "1.1":
             extra = (*extra, *_CLOSE)
