@@ -78,6 +78,11 @@ async def test_every_refusal_has_reason_message_header_and_envelope(
         assert ("control_plane" in answer.json) is (status not in (401, 403, 404, 405))
 
 
+async def test_the_listing_of_workers_belongs_to_the_control_plane() -> None:
+    _assert_control(await call(build_shell(), "PATCH", "/api/workers", headers=OPERATOR))
+    _assert_worker(await call(build_shell(), "GET", "/api/worker/", headers=WORKER))
+
+
 async def test_an_unhandled_error_is_an_internal_error_without_details() -> None:
     shell = build_shell({"worker_heartbeat": _fails, "workflow_list": _fails})
     answer = await call(shell, "POST", WORKER_PATH, headers=WORKER, body={"worker_id": "w"})

@@ -13,6 +13,7 @@ import psycopg
 import structlog
 
 from dw_core.protocol.problems import Invalid, Problem
+from dw_core.routes.catalogue import plane_of
 from dw_core.routes.matching import Matched, MethodNotAllowed, NotFound
 from dw_core.routes.route import Plane, Route
 from dw_core.topology.placement import Placement
@@ -142,7 +143,7 @@ class Shell:
             plan = self._plans[matched.route.name]
             response = await self._serve(plan, matched.params, scope, headers, receive, ident)
         else:
-            plan = self._unrouted[Plane.WORKER if path.startswith("/api/worker") else Plane.CONTROL]
+            plan = self._unrouted[Plane.WORKER if plane_of(path) is Plane.WORKER else Plane.CONTROL]
             response = _unrouted(plan, method, path, matched)
         await self._send(send, scope, headers, plan, response, ident)
         seconds = perf_counter() - started
