@@ -15,16 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.processes import free_port, is_running
 from tests.harness.waiting import wait_until
 
 PROGRAM = Path(__file__).with_name("sample_role.py")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def get(port: int, path: str) -> tuple[int, str]:
@@ -142,11 +136,3 @@ def test_a_port_in_use_is_refused_in_one_sentence(processes: int) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode == 1
     assert done.stderr == f"dw-server: Port {port} on 127.0.0.1 is already in use; choose another one with --port.\n"
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return False
