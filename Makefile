@@ -57,7 +57,7 @@ bench: $(VENV)/.test-installed ## Measure one no-op workflow with one activity (
 wheels: $(VENV)/.lint-installed ## Build a wheel of every package into dist/
 	@rm -rf dist
 	@for package in $(PACKAGES); do \
-		$(BIN)/python -m build --wheel --no-isolation --outdir dist $$package >/dev/null; \
+		$(BIN)/python -m build --quiet --wheel --no-isolation --outdir dist $$package; \
 	done
 	@ls -1 dist
 
