@@ -45,7 +45,7 @@ lint: $(VENV)/.lint-installed lock-check ## Check style, types, import rules and
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/lint-imports --no-cache --no-logo
 
 format: $(VENV)/.lint-installed ## Apply the formatter and the safe fixes
 	@$(BIN)/ruff check --fix-only .
