@@ -23,7 +23,10 @@ METRIC_KIND: Final = {TaskKind.WORKFLOW: "workflow_task", TaskKind.ACTIVITY: "ac
 
 
 class Seat(msgspec.Struct, eq=False):
-    """One held poll. ``future`` gives the claimed task, or None when the poll ends without one."""
+    """One held poll. ``future`` gives the claimed task, or None when the poll ends without one.
+
+    ``is_claiming`` while a transaction may grant it a task; ``is_over`` when its window has closed meanwhile.
+    """
 
     key: WakeKey
     claimant: Claimant
@@ -33,6 +36,7 @@ class Seat(msgspec.Struct, eq=False):
     future: asyncio.Future[Claimed | None]
     is_retry_unchecked: bool
     is_claiming: bool = False
+    is_over: bool = False
 
     def want(self) -> Want:
         """What the pump needs to know of this poll."""
@@ -209,7 +213,7 @@ class Broker:
                 self._metrics.wake_lag_seconds.observe(now - queue.woken_at)
                 queue.woken_at = None
             for seat in queue.seats:
-                if not seat.is_claiming:
+                if not (seat.is_claiming or seat.is_over):
                     seat.is_claiming = True
                     found.append(seat.want())
         return found
@@ -223,11 +227,13 @@ class Broker:
         for want in wants:
             seat = _seat(want)
             seat.is_claiming = False
+            if seat.is_over:
+                self.leave(seat)
             seat.is_retry_unchecked = seat.is_retry_unchecked and not looked
             queue = self._queues.get(want.key)
-            if looked and queue is not None and seat in queue.seats and want.key not in leftover:
-                if not queue.is_stale:
-                    queue.empty_for.add((seat.types, seat.build_id))
+            has_found_nothing = queue is not None and seat in queue.seats and want.key not in leftover
+            if looked and queue is not None and has_found_nothing and not queue.is_stale:
+                queue.empty_for.add((seat.types, seat.build_id))
         for key in {want.key for want in wants}:
             queue = self._queues.get(key)
             if queue is None or not queue.seats:

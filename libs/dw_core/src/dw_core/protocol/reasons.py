@@ -38,6 +38,8 @@ REASONS: dict[str, int] = {
     "run_closed": 409,
     "run_timed_out": 409,
     "task_not_leased": 409,
+    "task_not_claimable": 409,
+    "task_not_due": 409,
     "lease_expired": 409,
     "lease_owner_mismatch": 409,
     "workflow_task_attempt_mismatch": 409,

@@ -91,7 +91,6 @@ class Shell:
         self._gate = gate
         self._namespaces = namespaces
         self._settings = settings
-        self._never_disconnected = asyncio.Event()
         self._idle = asyncio.Event()
         self._plans = {
             route.name: RoutePlan(
@@ -185,7 +184,7 @@ class Shell:
                 body=body,
                 request_id=ident,
                 protocol_minor=minor,
-                disconnected=self._never_disconnected,
+                hangup=None,
                 draining=self.draining,
             )
             return plan.finish(await _handle(plan, plan.handler, call, receive), params)
@@ -268,7 +267,7 @@ async def _handle(plan: RoutePlan, handler: Handler, call: Call, receive: Receiv
     if not plan.route.is_poll:
         return await handler(call)
     watch = HangupWatch(receive)
-    call.disconnected = watch.disconnected
+    call.hangup = watch
     try:
         return await handler(call)
     finally:

@@ -12,7 +12,6 @@ from dw_core.engine.claims import Claimant, decide_claim
 from dw_core.engine.rows import Activity, Run, Task, TaskKind, TaskState
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import WakeKey
-from dw_core.limits import HISTORY_PAGE_SIZE_MAX
 from dw_runtime.store.database import Row, Session
 from dw_runtime.store.loading import encode_rows
 from dw_runtime.store.writing import WriteSet
@@ -74,21 +73,17 @@ async def claim(session: Session, wants: Sequence[Want]) -> ClaimResult:
     open_wants = await _restore_earlier(session, wants, result)
     groups: dict[object, list[Want]] = {}
     for want in open_wants:
-        groups.setdefault((want.key, want.types, want.build_id), []).append(want)
+        groups.setdefault((want.key, want.types, want.build_id, want.page_size), []).append(want)
     if not groups:
         return result
     pending = list(groups.values())
     wanted = encode_rows(_wanted(position, group) for position, group in enumerate(pending))
     grants = _Grants(pending, result)
-    for row in await session.rows("pick_tasks", wanted, _page_size(open_wants)):
+    for row in await session.rows("pick_tasks", wanted):
         grants.add(row)
     if not grants.writes.is_empty:
         await grants.writes.write(session)
     return result
-
-
-def _page_size(wants: Sequence[Want]) -> int:
-    return min(max(want.page_size for want in wants), HISTORY_PAGE_SIZE_MAX)
 
 
 def _wanted(position: int, group: list[Want]) -> dict[str, object]:
@@ -101,6 +96,7 @@ def _wanted(position: int, group: list[Want]) -> dict[str, object]:
         "slots": len(group),
         "types": None if first.types is None else sorted(first.types),
         "build_id": first.build_id,
+        "page_size": first.page_size,
     }
 
 
@@ -115,11 +111,12 @@ async def _restore_earlier(session: Session, wants: Sequence[Want], result: Clai
             "queue": w.key.queue,
             "lease_owner": w.claimant.lease_owner,
             "poll_request_id": w.claimant.poll_request_id,
+            "page_size": w.page_size,
         }
         for w in asked.values()
     ]
     served: set[int] = set()
-    for row in await session.rows("find_polled", encode_rows(named), _page_size(wants)):
+    for row in await session.rows("find_polled", encode_rows(named)):
         claimed = _claimed(_decode_task(row[1]), _decode_run(row[2]), row)
         want = asked[claimed.task.poll_request_id or ""]
         if id(want) not in served:

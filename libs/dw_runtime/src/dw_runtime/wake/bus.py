@@ -98,7 +98,7 @@ class RedisBus:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._pubsub.aclose()
+        await self._pubsub.aclose()  # type: ignore[no-untyped-call]  # redis ships it untyped
         await self._subscriber.aclose()
         await self._client.aclose()
 
@@ -157,7 +157,7 @@ class RedisBus:
                 log.warning("wake.subscription_lost", error=type(errors.exceptions[0]).__name__)
             self._heard_at = 0.0
             self._on_reset()
-            await self._pubsub.aclose()
+            await self._pubsub.aclose()  # type: ignore[no-untyped-call]  # redis ships it untyped
             await asyncio.sleep(RECONNECT_SECONDS)
 
     async def _receive(self, own: bytes) -> None:

@@ -1,16 +1,17 @@
 -- name: pick_tasks
 -- For every wanted queue, lock up to that many ready, due tasks together with their runs, skipping what is locked.
--- $1 is a JSON array of {position, namespace, kind, queue, slots, types, build_id}; types null means any type; a task
--- pinned to a build goes only to that build. $2 is the history page size. Two wants on one queue may pick the same
+-- $1 is a JSON array of {position, namespace, kind, queue, slots, types, build_id, page_size}; types null means any type; a task
+-- pinned to a build goes only to that build. page_size counts history events. Two wants on one queue may pick the same
 -- task. A task whose run another transaction holds comes without its run.
 WITH clock AS MATERIALIZED (SELECT dw_now() AS now),
 wanted AS (
     SELECT * FROM json_to_recordset($1::json) AS w(
-        position integer, namespace text, kind smallint, queue text, slots integer, types text[], build_id text
+        position integer, namespace text, kind smallint, queue text, slots integer, types text[], build_id text,
+        page_size integer
     )
 ),
 picked AS MATERIALIZED (
-    SELECT w.position, t.*
+    SELECT w.position, w.page_size, t.*
     FROM clock, wanted w
     CROSS JOIN LATERAL (
         SELECT t.*
@@ -35,7 +36,7 @@ SELECT
         WHERE p.kind = 1 AND a.run_id = p.run_id AND a.sequence = p.activity_sequence
     )::text,
     CASE WHEN p.kind = 0 THEN (SELECT s.arguments FROM workflow_run_summaries s WHERE s.run_id = p.run_id) END,
-    CASE WHEN p.kind = 0 THEN dw_history_page(p.run_id, 0, r.last_history_sequence, $2::integer) END,
+    CASE WHEN p.kind = 0 THEN dw_history_page(p.run_id, 0, r.last_history_sequence, p.page_size) END,
     p.position
 FROM clock, picked p
 LEFT JOIN LATERAL (
@@ -44,7 +45,7 @@ LEFT JOIN LATERAL (
 
 -- name: find_polled
 -- Leases that earlier polls with these request ids were granted. $1 is a JSON array of {namespace, kind, queue,
--- lease_owner, poll_request_id}, $2 the history page size. The columns of pick_tasks.
+-- lease_owner, poll_request_id, page_size}. The columns of pick_tasks.
 SELECT
     dw_now(),
     row_to_json(p)::text,
@@ -56,8 +57,10 @@ SELECT
         WHERE p.kind = 1 AND a.run_id = p.run_id AND a.sequence = p.activity_sequence
     )::text,
     CASE WHEN p.kind = 0 THEN (SELECT s.arguments FROM workflow_run_summaries s WHERE s.run_id = p.run_id) END,
-    CASE WHEN p.kind = 0 THEN dw_history_page(p.run_id, 0, p.claimed_history_sequence, $2::integer) END
-FROM json_to_recordset($1::json) AS k(namespace text, kind smallint, queue text, lease_owner text, poll_request_id text)
+    CASE WHEN p.kind = 0 THEN dw_history_page(p.run_id, 0, p.claimed_history_sequence, k.page_size) END
+FROM json_to_recordset($1::json) AS k(
+    namespace text, kind smallint, queue text, lease_owner text, poll_request_id text, page_size integer
+)
 JOIN workflow_tasks p
     ON p.poll_request_id = k.poll_request_id AND p.lease_owner = k.lease_owner AND p.namespace = k.namespace
    AND p.queue = k.queue AND p.kind = k.kind AND p.state = 1 AND p.lease_expires_at > dw_now()
