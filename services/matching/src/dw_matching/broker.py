@@ -35,6 +35,7 @@ class Seat(msgspec.Struct, eq=False):
     page_size: int
     future: asyncio.Future[Claimed | None]
     is_retry_unchecked: bool
+    is_single_look: bool = False
     is_claiming: bool = False
     is_over: bool = False
 
@@ -94,9 +95,19 @@ class Broker:
     # -- polls -------------------------------------------------------------------------------------------------------
 
     def take_seat(
-        self, key: WakeKey, claimant: Claimant, *, types: frozenset[str] | None, build_id: str | None, page_size: int
+        self,
+        key: WakeKey,
+        claimant: Claimant,
+        *,
+        types: frozenset[str] | None,
+        build_id: str | None,
+        page_size: int,
+        is_single_look: bool = False,
     ) -> Seat:
-        """Hold a poll. A repeat of a held poll takes its place; the old connection is dead (worker-plane §7.5)."""
+        """Hold a poll. A repeat of a held poll takes its place; the old connection is dead (worker-plane §7.5).
+
+        ``is_single_look`` ends the poll with the first look at its queue: a poll with a window of 0 seconds.
+        """
         seat = Seat(
             key=key,
             claimant=claimant,
@@ -105,6 +116,7 @@ class Broker:
             page_size=page_size,
             future=asyncio.get_running_loop().create_future(),
             is_retry_unchecked=claimant.poll_request_id is not None,
+            is_single_look=is_single_look,
         )
         if claimant.poll_request_id is not None:
             identity = (key, claimant.lease_owner, claimant.poll_request_id)
@@ -123,6 +135,8 @@ class Broker:
             self.leave(seat)
         elif (types, build_id) not in queue.empty_for:
             self._probe((key,))
+        elif is_single_look:
+            self.leave(seat)
         return seat
 
     def leave(self, seat: Seat) -> None:
@@ -227,7 +241,7 @@ class Broker:
         for want in wants:
             seat = _seat(want)
             seat.is_claiming = False
-            if seat.is_over:
+            if seat.is_over or seat.is_single_look:
                 self.leave(seat)
             seat.is_retry_unchecked = seat.is_retry_unchecked and not looked
             queue = self._queues.get(want.key)

@@ -13,6 +13,8 @@ async def wait_in(broker: Broker, seat: Seat, timeout_seconds: float) -> Claimed
 
     A task that is granted in the moment the window closes is still returned: the lease is committed.
     """
+    if seat.is_single_look:
+        return await seat.future
     timer = asyncio.get_running_loop().call_later(timeout_seconds, _close_window, broker, seat)
     try:
         return await seat.future

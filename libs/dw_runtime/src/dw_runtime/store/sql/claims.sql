@@ -85,3 +85,7 @@ UNION ALL
 SELECT NULL, NULL, NULL, t.poll_request_id
 FROM workflow_tasks t
 WHERE t.poll_request_id = ANY($2::text[]) AND t.state = 1;
+
+-- name: read_task
+-- One open task.
+SELECT row_to_json(t)::text FROM workflow_tasks t WHERE t.run_id = $1 AND t.task_number = $2;
