@@ -45,7 +45,7 @@ lint: $(VENV)/.lint-installed lock-check ## Check style, types, import rules and
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/lint-imports --no-cache --no-logo
 
 format: $(VENV)/.lint-installed ## Apply the formatter and the safe fixes
 	@$(BIN)/ruff check --fix-only .
@@ -57,7 +57,7 @@ bench: $(VENV)/.test-installed ## Measure one no-op workflow with one activity (
 wheels: $(VENV)/.lint-installed ## Build a wheel of every package into dist/
 	@rm -rf dist
 	@for package in $(PACKAGES); do \
-		$(BIN)/python -m build --wheel --no-isolation --outdir dist $$package >/dev/null; \
+		$(BIN)/python -m build --quiet --wheel --no-isolation --outdir dist $$package; \
 	done
 	@ls -1 dist
 

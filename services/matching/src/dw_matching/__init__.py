@@ -1,5 +1,5 @@
-"""The worker plane: what workers call under ``/api/worker``, and the sweeps that recover leases.
+"""The worker plane: registration, polls, reports on leased tasks, and the recovery of lost leases.
 
-Polls and outcomes come in; claimed tasks and inputs for the engine go out. It never decides what becomes of a
-workflow, and never imports another role.
+Comes in: requests under ``/api/worker``. Goes out: inputs for the pump, and held polls that the broker answers. The
+handlers translate; the two bridges are the same operations as a Python API; nothing here decides what a run does.
 """

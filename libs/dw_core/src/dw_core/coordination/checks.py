@@ -1,8 +1,6 @@
-"""The twelve named checks, in their frozen order."""
+"""The verdict of each named check."""
 
 from __future__ import annotations
-
-from typing import Any, Literal
 
 import msgspec
 
@@ -12,19 +10,7 @@ from dw_core.coordination.counters import (
     MatchingFacts,
     WorkerCompatibility,
 )
-
-Status = Literal["ok", "warning", "error"]
-Category = Literal["correctness", "acceleration"]
-
-
-class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict of one check; ``data`` are the counters it looked at."""
-
-    name: str
-    status: Status
-    category: Category
-    message: str
-    data: dict[str, Any]
+from dw_core.discovery.coordination import Check, CheckStatus
 
 
 def backend_capabilities(backend: BackendCapabilities) -> Check:
@@ -32,69 +18,57 @@ def backend_capabilities(backend: BackendCapabilities) -> Check:
     message = "The database has every capability the server needs."
     if backend.severity != "ok":
         message = "The database lacks: " + ", ".join(backend.issues) + "."
-    return _check("backend_capabilities", backend.severity, message, backend)
+    return _check(backend.severity, message, backend)
 
 
 def worker_compatibility(workers: WorkerCompatibility) -> Check:
     """Whether a live worker supports the required marker; an error only in validation mode ``fail``."""
     required = workers.required_compatibility
     if required is None:
-        return _check("worker_compatibility", "ok", "No compatibility marker is required.", workers)
+        return _check("ok", "No compatibility marker is required.", workers)
     if workers.active_workers_supporting_required:
-        return _check("worker_compatibility", "ok", f"Live workers support {required}.", workers)
-    status: Status = "error" if workers.validation_mode == "fail" else "warning"
-    return _check("worker_compatibility", status, f"No live worker supports {required}.", workers)
+        return _check("ok", f"Live workers support {required}.", workers)
+    status: CheckStatus = "error" if workers.validation_mode == "fail" else "warning"
+    return _check(status, f"No live worker supports {required}.", workers)
 
 
-def all_checks(counters: CoordinationCounters, matching: MatchingFacts) -> list[Check]:
-    """Every check of topology §3.4, in order."""
-    tasks = counters.tasks
-    unhealthy = tasks.unhealthy_tasks + tasks.repair_needed_runs + tasks.claim_failed_runs
-    resume = counters.resume_paths
-    return [
-        backend_capabilities(counters.backend),
-        _counted(
-            "run_summary_projection",
-            counters.run_summaries.needs_rebuild,
-            "run summaries to rebuild",
-            counters.run_summaries,
+def all_checks(counters: CoordinationCounters, matching: MatchingFacts) -> dict[str, Check]:
+    """Every check of topology §3.4 by name."""
+    tasks, resume = counters.tasks, counters.resume_paths
+    return {
+        "backend_capabilities": backend_capabilities(counters.backend),
+        "run_summary_projection": _counted(
+            counters.run_summaries.needs_rebuild, "run summaries to rebuild", counters.run_summaries
         ),
-        _counted(
-            "selected_run_projections",
-            counters.projections.needs_rebuild,
-            "detail projections to rebuild",
-            counters.projections,
+        "selected_run_projections": _counted(
+            counters.projections.needs_rebuild, "detail projections to rebuild", counters.projections
         ),
-        _counted(
-            "history_retention_invariant",
-            counters.history.history_orphan_total,
-            "history events without a run",
-            counters.history,
+        "history_retention_invariant": _counted(
+            counters.history.history_orphan_total, "history events without a run", counters.history
         ),
-        _counted(
-            "command_contract_snapshots",
+        "command_contract_snapshots": _counted(
             counters.command_contracts.backfill_needed_runs,
             "runs without their command contract",
             counters.command_contracts,
         ),
-        _counted("task_transport", unhealthy, "tasks or runs that transport must recover", tasks),
-        _counted(
-            "activity_path",
+        "task_transport": _counted(
+            tasks.unhealthy_tasks + tasks.repair_needed_runs + tasks.claim_failed_runs,
+            "tasks or runs that transport must recover",
+            tasks,
+        ),
+        "activity_path": _counted(
             counters.activities.timeout_overdue,
             "activities past a deadline that is not enforced yet",
             counters.activities,
         ),
-        _routing_health(counters, matching),
-        _counted(
-            "durable_resume_paths",
-            resume.repair_needed_runs + resume.missing_task_candidates,
-            "runs without a way to continue",
-            resume,
+        "routing_health": _routing_health(counters, matching),
+        "durable_resume_paths": _counted(
+            resume.repair_needed_runs + resume.missing_task_candidates, "runs without a way to continue", resume
         ),
-        worker_compatibility(counters.workers),
-        _counted("scheduler_role", counters.schedules.missed, "schedules past their fire time", counters.schedules),
-        _wake_acceleration(counters),
-    ]
+        "worker_compatibility": worker_compatibility(counters.workers),
+        "scheduler_role": _counted(counters.schedules.missed, "schedules past their fire time", counters.schedules),
+        "long_poll_wake_acceleration": _wake_acceleration(counters),
+    }
 
 
 def _routing_health(counters: CoordinationCounters, matching: MatchingFacts) -> Check:
@@ -118,14 +92,8 @@ def _routing_health(counters: CoordinationCounters, matching: MatchingFacts) -> 
         "fleet_supports_required": workers.required_compatibility is None
         or workers.active_workers_supporting_required > 0,
     }
-    status: Status = "warning" if troubled else "ok"
-    return Check(
-        name="routing_health",
-        status=status,
-        category="correctness",
-        message=_counted_message(troubled, "runs or tasks that cannot be routed"),
-        data=data,
-    )
+    message = _counted_message(troubled, "runs or tasks that cannot be routed")
+    return Check(status="warning" if troubled else "ok", message=message, data=data)
 
 
 def _wake_acceleration(counters: CoordinationCounters) -> Check:
@@ -133,23 +101,17 @@ def _wake_acceleration(counters: CoordinationCounters) -> Check:
     accelerated = wake.capable and wake.safe
     message = "Wake signals reach held polls." if accelerated else "Held polls find work by probing only."
     # A single node without a wake backend loses nothing: its own commits wake its own polls.
-    status: Status = "ok" if accelerated or (not wake.multi_node and wake.safe) else "warning"
-    return Check(
-        name="long_poll_wake_acceleration",
-        status=status,
-        category="acceleration",
-        message=message,
-        data=msgspec.to_builtins(wake),
-    )
+    status: CheckStatus = "ok" if accelerated or (not wake.multi_node and wake.safe) else "warning"
+    return _check(status, message, wake)
 
 
-def _counted(name: str, count: int, subject: str, data: msgspec.Struct) -> Check:
-    return _check(name, "warning" if count else "ok", _counted_message(count, subject), data)
+def _counted(count: int, subject: str, data: msgspec.Struct) -> Check:
+    return _check("warning" if count else "ok", _counted_message(count, subject), data)
 
 
 def _counted_message(count: int, subject: str) -> str:
     return f"Found {subject}: {count}." if count else f"Found no {subject}."
 
 
-def _check(name: str, status: Status, message: str, data: msgspec.Struct) -> Check:
-    return Check(name=name, status=status, category="correctness", message=message, data=msgspec.to_builtins(data))
+def _check(status: CheckStatus, message: str, data: msgspec.Struct) -> Check:
+    return Check(status=status, message=message, data=msgspec.to_builtins(data))

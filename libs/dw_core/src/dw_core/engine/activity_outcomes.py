@@ -271,4 +271,3 @@ def redeliver(writer: RunWriter, activity: Activity, task: Task) -> None:
     if activity.timeouts.schedule_to_start_timeout is not None:
         free.schedule_to_start_at = writer.now + timedelta(seconds=activity.timeouts.schedule_to_start_timeout)
     writer.put_task(free)
-    writer.wake_queue(free)

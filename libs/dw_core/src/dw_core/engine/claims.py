@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 import msgspec
 
 from dw_core.engine.commands.groups import group_members
+from dw_core.engine.inputs import ClaimTask
 from dw_core.engine.rows import Activity, Task, TaskKind, TaskState
 from dw_core.engine.snapshot import Snapshot
-from dw_core.engine.transition import Transition
+from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import RunWriter
-from dw_core.ids import attempt_id, execution_id
+from dw_core.ids import attempt_id, execution_id, task_id
 from dw_core.leases.durations import activity_lease_seconds, expires_at
 from dw_core.protocol.timestamps import wire_time
 
@@ -45,6 +46,32 @@ def decide_claim(snapshot: Snapshot, task: Task, claimant: Claimant, now: dateti
         _start_attempt(writer, snapshot.activities[task.activity_sequence], leased, claimant.lease_seconds)
     writer.put_task(leased)
     return writer.finish({})
+
+
+def decide_claim_by_id(snapshot: Snapshot, claim: ClaimTask, now: datetime) -> Outcome:
+    """Lease the named task if it is ready and due; the refusals are those of topology §5.5."""
+    named = {"task_id": task_id(claim.run_id, claim.task_number)}
+    run, task = snapshot.run, snapshot.tasks.get(claim.task_number)
+    if run is None or run.namespace != claim.namespace or not 0 < claim.task_number < run.next_task_number:
+        return Rejection("task_not_found", "There is no such task.", named)
+    if run.is_terminal:
+        return Rejection("run_closed", "The run of this task is closed.", named | {"run_status": run.status})
+    if task is None or task.state is not TaskState.READY:
+        return Rejection("task_not_claimable", "The task is not ready.", named)
+    if task.available_at > now:
+        seconds = (task.available_at - now).total_seconds()
+        return Rejection("task_not_due", "The task is not due yet.", named | {"retry_after_seconds": seconds})
+    claimant = Claimant(lease_owner=claim.lease_owner, poll_request_id=None, lease_seconds=claim.lease_seconds)
+    transition = decide_claim(snapshot, task, claimant, now)
+    leased = transition.tasks[claim.task_number]
+    assert leased is not None and leased.lease_expires_at is not None
+    transition.reply = named | {
+        "claimed": True,
+        "attempt": leased.attempt,
+        "lease_owner": leased.lease_owner,
+        "lease_expires_at": wire_time(leased.lease_expires_at),
+    }
+    return transition
 
 
 def _start_attempt(writer: RunWriter, activity: Activity, task: Task, lease_seconds: int) -> None:

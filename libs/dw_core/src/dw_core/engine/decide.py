@@ -6,10 +6,12 @@ from datetime import datetime
 
 from dw_core.engine import activities, workflow_tasks
 from dw_core.engine.activity_outcomes import decide_sweep
+from dw_core.engine.claims import decide_claim_by_id
 from dw_core.engine.closing import decide_terminate, decide_time_out
 from dw_core.engine.inputs import (
     CheckActivity,
     CheckWorkflowTask,
+    ClaimTask,
     CompleteActivity,
     CompleteWorkflowTask,
     FailActivity,
@@ -61,6 +63,8 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
             return decide_terminate(snapshot, change, now)
         case TimeOutRun():
             return decide_time_out(snapshot, change, now)
+        case ClaimTask():
+            return decide_claim_by_id(snapshot, change, now)
         case ReleaseClaim() | RecoverLeases():
             return decide_release(snapshot, change, now)
         case _:

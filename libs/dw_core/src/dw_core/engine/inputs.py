@@ -169,6 +169,14 @@ class TimeOutRun(RunInput, frozen=True, kw_only=True):
     NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_ACTIVITIES
 
 
+class ClaimTask(RunInput, frozen=True, kw_only=True):
+    """Lease one particular task, named by its id (the ``claim`` operation of the bridges)."""
+
+    task_number: int
+    lease_owner: str
+    lease_seconds: int
+
+
 class ReleaseClaim(RunInput, frozen=True, kw_only=True):
     """Give a lease back: the poll it was granted to has gone away before the answer was sent."""
 

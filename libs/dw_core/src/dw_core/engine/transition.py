@@ -63,7 +63,6 @@ class Transition(msgspec.Struct, kw_only=True):
     commands: list[Command] = []
     inbox_added: list[InboxEvent] = []
     inbox_taken: bool = False
-    wakes: set[WakeKey] = set()
 
     @property
     def changes_anything(self) -> bool:

@@ -201,4 +201,3 @@ def return_to_ready(writer: RunWriter, task: Task) -> None:
     free.repair_count += 1
     writer.put_task(free)
     writer.end_lease()
-    writer.wake_queue(free)

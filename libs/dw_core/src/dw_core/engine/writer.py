@@ -10,7 +10,7 @@ import msgspec
 
 from dw_core.engine.rows import Activity, Event, InboxEvent, Receipt, Run, Task, TaskKind, TaskState
 from dw_core.engine.snapshot import Snapshot
-from dw_core.engine.transition import Rejection, Transition, WakeKey
+from dw_core.engine.transition import Rejection, Transition
 from dw_core.history.event import encode_event, encode_payload
 from dw_core.ids import task_id
 
@@ -113,21 +113,15 @@ class RunWriter:
             self.workflow_task = task
 
     def open_task(self, task: Task) -> None:
-        """Open a new task; its queue is woken when it is due."""
+        """Open a new task."""
         self.put_task(task)
         self.transition.created_tasks.add(task.task_number)
-        self.wake_queue(task)
 
     def next_task_number(self) -> int:
         """Allocate a task number."""
         number = self.run.next_task_number
         self.run.next_task_number += 1
         return number
-
-    def wake_queue(self, task: Task) -> None:
-        """Publish a wake for the queue of a ready task, unless it only becomes available later."""
-        if task.available_at <= self.now:
-            self.transition.wakes.add(WakeKey(task.namespace, task.kind, task.queue))
 
     def close_task(self, task: Task) -> None:
         """Remove an open task."""

@@ -38,10 +38,13 @@ REASONS: dict[str, int] = {
     "run_closed": 409,
     "run_timed_out": 409,
     "task_not_leased": 409,
+    "task_not_claimable": 409,
+    "task_not_due": 409,
     "lease_expired": 409,
     "lease_owner_mismatch": 409,
     "workflow_task_attempt_mismatch": 409,
     "invalid_page_token": 400,
+    "message_streams_unavailable": 409,
     "structural_limit_exceeded": 422,
     # activity tasks
     "attempt_not_found": 404,

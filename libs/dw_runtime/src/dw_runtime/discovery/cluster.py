@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 import psycopg
 import structlog
 
 from dw_core.coordination.counters import MatchingFacts
-from dw_core.coordination.health import blocked_health, coordination_health
-from dw_core.coordination.repair import RepairCandidates, task_repair
-from dw_runtime.discovery.probes import ClusterSnapshot, StoreProbe, WorkerFleet
+from dw_core.coordination.health import blocked_health, evaluated_health
+from dw_core.discovery.envelope import DynamicParts
+from dw_core.discovery.fleet import task_repair, worker_fleet
+from dw_runtime.discovery.probes import StoreProbe
 from dw_runtime.discovery.readiness import Readiness
 from dw_runtime.discovery.single_flight import SingleFlight
+from dw_runtime.http.gates import Namespaces
 
 log = structlog.get_logger(__name__)
 
@@ -27,28 +27,24 @@ SNAPSHOT_TIMEOUT_SECONDS: Final = 2.0
 NAMESPACES_CACHED_MAX: Final = 64
 
 
-class ClusterState(msgspec.Struct, frozen=True):
-    """The documents that change while the server runs, ready to be put into cluster info."""
+class ClusterParts:
+    """Gives the dynamic parts of cluster info for a namespace; with the database down, blocked ones and no error."""
 
-    namespace: str
-    coordination_health: dict[str, Any]
-    worker_fleet: dict[str, Any]
-    task_repair: dict[str, Any]
-
-
-class ClusterStates:
-    """Gives the :class:`ClusterState` of a namespace; a database that is down gives a blocked one, never an error."""
-
-    def __init__(
-        self, store: StoreProbe, readiness: Readiness, matching: MatchingFacts, now: Callable[[], str]
-    ) -> None:
+    def __init__(self, store: StoreProbe, namespaces: Namespaces, readiness: Readiness) -> None:
         self._store = store
+        self._namespaces = namespaces
         self._readiness = readiness
-        self._matching = matching
-        self._now = now
-        self._states: OrderedDict[str, SingleFlight[ClusterState]] = OrderedDict()
+        role = readiness.topology["matching_role"]
+        self._matching = MatchingFacts(
+            queue_wake_enabled=role["queue_wake_enabled"],
+            matching_shape=role["shape"],
+            wake_owner=role["wake_owner"],
+            task_dispatch_mode=role["task_dispatch_mode"],
+        )
+        self._now = readiness.now
+        self._parts: OrderedDict[str, SingleFlight[DynamicParts]] = OrderedDict()
 
-    async def get(self, namespace: str) -> ClusterState:
+    async def get(self, namespace: str) -> DynamicParts:
         """The state of ``namespace``, at most five seconds old, or up to thirty while a new one is read."""
         blocked = (await self._readiness.refreshed()).blocked
         if blocked is not None:
@@ -59,36 +55,34 @@ class ClusterStates:
             return state.value
         return await state.fresh()
 
-    def _flight(self, namespace: str) -> SingleFlight[ClusterState]:
-        known = self._states.get(namespace)
+    def _flight(self, namespace: str) -> SingleFlight[DynamicParts]:
+        known = self._parts.get(namespace)
         if known is None:
             known = SingleFlight(lambda: self._read(namespace), SNAPSHOT_FRESH_SECONDS)
-            self._states[namespace] = known
-            if len(self._states) > NAMESPACES_CACHED_MAX:
-                self._states.popitem(last=False)
-        self._states.move_to_end(namespace)
+            self._parts[namespace] = known
+            if len(self._parts) > NAMESPACES_CACHED_MAX:
+                self._parts.popitem(last=False)
+        self._parts.move_to_end(namespace)
         return known
 
-    async def _read(self, namespace: str) -> ClusterState:
+    async def _read(self, namespace: str) -> DynamicParts:
         try:
-            snapshot = await asyncio.wait_for(self._store.snapshot(namespace), SNAPSHOT_TIMEOUT_SECONDS)
+            async with asyncio.timeout(SNAPSHOT_TIMEOUT_SECONDS):
+                exists = await self._namespaces.exists(namespace)
+                snapshot = await self._store.snapshot(namespace)
         except (psycopg.Error, OSError, TimeoutError) as error:
             log.warning("cluster.snapshot_failed", namespace=namespace, error=type(error).__name__)
             return self._blocked(namespace, ("database",))
-        return self._documents(namespace, snapshot)
-
-    def _documents(self, namespace: str, snapshot: ClusterSnapshot) -> ClusterState:
-        return ClusterState(
-            namespace,
-            coordination_health(snapshot.counters, self._matching, generated_at=self._now()),
-            msgspec.to_builtins(snapshot.fleet),
-            task_repair(snapshot.repair),
+        return DynamicParts(
+            coordination_health=evaluated_health(snapshot.counters, self._matching, generated_at=self._now()),
+            worker_fleet=worker_fleet(namespace, snapshot.workers),
+            task_repair=task_repair(),
+            namespace={"name": namespace} if exists else None,
         )
 
-    def _blocked(self, namespace: str, blocked_by: tuple[str, ...]) -> ClusterState:
-        return ClusterState(
-            namespace,
-            blocked_health(blocked_by, generated_at=self._now()),
-            msgspec.to_builtins(WorkerFleet(namespace=namespace)),
-            task_repair(RepairCandidates()),
+    def _blocked(self, namespace: str, blocked_by: tuple[str, ...]) -> DynamicParts:
+        return DynamicParts(
+            coordination_health=blocked_health(blocked_by, generated_at=self._now()),
+            worker_fleet=worker_fleet(namespace, []),
+            task_repair=task_repair(),
         )

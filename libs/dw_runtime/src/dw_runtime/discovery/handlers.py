@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dw_runtime.discovery.cluster import ClusterState, ClusterStates
+from dw_core.discovery.envelope import cluster_info
+from dw_runtime.discovery.cluster import ClusterParts
 from dw_runtime.discovery.readiness import Readiness
 from dw_runtime.http.call import Call, Handlers, Reply
 
-ClusterInfo = Callable[[ClusterState], dict[str, Any]]
-"""Composes the whole cluster-info document from its moving parts; the static ones are built once by the caller."""
-
 
 def discovery_handlers(
-    readiness: Readiness, states: ClusterStates, cluster_info: ClusterInfo, dead_tasks: Callable[[], Sequence[str]]
+    readiness: Readiness, parts: ClusterParts, static: dict[str, Any], dead_tasks: Callable[[], Sequence[str]]
 ) -> Handlers:
     """Handlers for ``livez``, ``health``, ``ready`` and ``cluster_info``.
 
-    ``dead_tasks`` names the main tasks of the process that have ended although it still runs; any name makes
-    ``/livez`` fail, so that the process is restarted. ``/livez`` never looks at the database (topology §3.1).
+    ``static`` are the parts of cluster info that do not change while the process lives, from
+    ``dw_core.discovery.envelope.static_parts``. ``dead_tasks`` names the main tasks of the process that
+    have ended although it still runs; any name makes ``/livez`` fail, so that the process is restarted; it never
+    looks at the database (topology §3.1).
     """
 
     async def livez(call: Call) -> Reply:
@@ -53,6 +53,6 @@ def discovery_handlers(
         )
 
     async def info(call: Call) -> Reply:
-        return Reply(cluster_info(await states.get(call.namespace)))
+        return Reply(cluster_info(static, await parts.get(call.namespace)))
 
     return {"livez": livez, "health": health, "ready": ready, "cluster_info": info}

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from dw_core.coordination.counters import BackendCapabilities, CoordinationCounters, WorkerCompatibility
-from dw_core.coordination.repair import RepairCandidates
+from dw_core.discovery.fleet import FleetWorker
 
 
 class BlockingMigration(msgspec.Struct, frozen=True):
@@ -77,10 +77,7 @@ class MigrationStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoreState(msgspec.Struct, frozen=True, kw_only=True):
-    """What readiness must know of the store, read in one statement.
-
-    ``database_message`` is not there: a store that cannot be reached raises instead.
-    """
+    """What readiness must know of the store, read in one statement."""
 
     migrations: MigrationStatus
     default_namespace_exists: bool
@@ -88,34 +85,11 @@ class StoreState(msgspec.Struct, frozen=True, kw_only=True):
     workers: WorkerCompatibility = WorkerCompatibility()
 
 
-class FleetWorker(msgspec.Struct, frozen=True, kw_only=True):
-    """A live worker; times are wire timestamps."""
-
-    worker_id: str
-    queues: tuple[str, ...]
-    build_ids: tuple[str, ...]
-    recorded_at: str
-    expires_at: str
-
-
-class WorkerFleet(msgspec.Struct, frozen=True, kw_only=True):
-    """The live workers of one namespace, at most the 100 newest (topology §3.3.4)."""
-
-    namespace: str
-    active_workers: int = 0
-    active_worker_scopes: int = 0
-    queues: tuple[str, ...] = ()
-    build_ids: tuple[str, ...] = ()
-    workers: tuple[FleetWorker, ...] = ()
-    workers_truncated: bool = False
-
-
 class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The moving parts of cluster info; counters cover every namespace, the fleet one."""
+    """The moving parts of cluster info: counters over every namespace, the live workers of one, newest first."""
 
     counters: CoordinationCounters
-    fleet: WorkerFleet
-    repair: RepairCandidates = RepairCandidates()
+    workers: list[FleetWorker]
 
 
 class StoreProbe(Protocol):
@@ -129,7 +103,7 @@ class StoreProbe(Protocol):
         """
 
     async def snapshot(self, namespace: str) -> ClusterSnapshot:
-        """Counters, fleet and repair candidates: called at most every five seconds per namespace asked for."""
+        """Counters and fleet: called at most every five seconds per namespace asked for."""
 
 
 class CacheProbe(Protocol):

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from dw_core.routes.route import Route
+from dw_runtime.http.hangup import HangupWatch
 
 
 class Principal(msgspec.Struct, frozen=True):
@@ -24,8 +25,8 @@ class Call(msgspec.Struct, kw_only=True):
 
     ``params`` are the decoded path parameters, ``query`` the first value of each query parameter, ``body`` the decoded
     ``route.request`` struct (None when the route takes none), ``protocol_version`` the minor the worker asked for
-    (worker plane only, else 0). ``disconnected`` is set when the client has gone away; ``draining`` when this process
-    has been told to stop, so that held polls end early and politely.
+    (worker plane only, else 0). ``hangup`` (poll routes only, else None) tells when the client goes away;
+    ``draining`` is set when this process has been told to stop.
     """
 
     route: Route
@@ -37,7 +38,7 @@ class Call(msgspec.Struct, kw_only=True):
     body: Any
     request_id: str
     protocol_minor: int
-    disconnected: asyncio.Event
+    hangup: HangupWatch | None
     draining: asyncio.Event
 
 

@@ -10,8 +10,8 @@ import msgspec
 from dw_core.coordination.health import BLOCKED_REMEDIATION
 from dw_core.protocol.problems import Problem
 from dw_core.routes.route import Route
+from dw_core.topology.placement import Placement
 from dw_runtime.auth.grants import Grant
-from dw_runtime.http.placement import Placement
 
 ROLE_UNAVAILABLE_MESSAGE: Final = "This node does not host the topology roles required for this endpoint."
 BLOCKED_MESSAGE: Final = "This node is not ready to serve workflow v2 traffic until bootstrap blockers are cleared."

@@ -53,6 +53,8 @@ def parse_query(raw: bytes) -> Mapping[str, str]:
     """The first value of each query parameter. More than 100 parameters are refused as invalid."""
     if not raw:
         return NO_QUERY
+    if b"%00" in raw:
+        raise Invalid({"query": ["must not contain the NUL character"]})
     try:
         pairs = parse_qsl(
             raw.decode("latin-1"), keep_blank_values=True, max_num_fields=MAX_QUERY_FIELDS, errors="replace"

@@ -7,13 +7,13 @@ from typing import Final, NamedTuple
 
 from dw_core.protocol.problems import Problem
 from dw_core.routes.route import Plane, Route
+from dw_core.topology.placement import Placement
 from dw_runtime.http.body import BodyDecoder
 from dw_runtime.http.call import Handler, Reply
 from dw_runtime.http.compression import COMPRESSION_MIN_BYTES, WORKER_COMPRESSION_MIN_BYTES
 from dw_runtime.http.envelopes import BareEnvelope, Envelope, encode_json, envelope_for, version_header
 from dw_runtime.http.failures import problem_body, retry_after
-from dw_runtime.http.gates import missing_roles, role_unavailable
-from dw_runtime.http.placement import Placement
+from dw_runtime.http.gates import missing_roles
 
 HeaderPairs = tuple[tuple[bytes, bytes], ...]
 Observe = Callable[[int, float], None]
@@ -76,9 +76,9 @@ _IDENTITY_REASONS: Final = frozenset({"unauthorized", "forbidden"})
 
 
 class RoutePlan(ResponsePlan):
-    """A route with its decoder, its handler on this node, and the refusal when the node does not host it."""
+    """A route with its decoder, its handler on this node, and whether the node hosts it."""
 
-    __slots__ = ("decoder", "handler", "is_worker", "principals", "role_problem", "route", "takes_json")
+    __slots__ = ("decoder", "handler", "is_hosted", "is_worker", "principals", "route", "takes_json")
 
     def __init__(
         self, route: Route, placement: Placement, handler: Handler | None, *, capabilities: bytes, observe: Observe
@@ -98,4 +98,4 @@ class RoutePlan(ResponsePlan):
         carries_bytes = route.plane is Plane.CONTROL and not route.version_gate
         self.takes_json = route.method in _BODY_METHODS and not carries_bytes
         self.decoder = BodyDecoder(route.request)
-        self.role_problem = role_unavailable(placement, route) if missing_roles(placement, route) else None
+        self.is_hosted = not missing_roles(placement, route)

@@ -13,8 +13,10 @@ import psycopg
 import structlog
 
 from dw_core.protocol.problems import Invalid, Problem
+from dw_core.routes.catalogue import plane_of
 from dw_core.routes.matching import Matched, MethodNotAllowed, NotFound
 from dw_core.routes.route import Plane, Route
+from dw_core.topology.placement import Placement
 from dw_runtime.auth.authenticator import Authenticator
 from dw_runtime.http.body import ClientGone, Receive, check_media_type, has_body, read_body
 from dw_runtime.http.call import Call, Handler, Handlers, Principal, Reply
@@ -25,11 +27,11 @@ from dw_runtime.http.gates import (
     Namespaces,
     forbidden,
     namespace_not_found,
+    role_unavailable,
     workflow_v2_blocked,
 )
 from dw_runtime.http.hangup import HangupWatch
 from dw_runtime.http.headers import Headers, RawHeaders, parse_query, request_id, resolve_namespace
-from dw_runtime.http.placement import Placement
 from dw_runtime.http.plan import Observe, Response, ResponsePlan, RoutePlan
 from dw_runtime.http.version_gates import check_control_version, worker_minor
 from dw_runtime.telemetry.context import bind_request
@@ -84,11 +86,11 @@ class Shell:
         self.draining = asyncio.Event()
         self.in_flight = 0
         self._match = match
+        self._placement = placement
         self._authenticator = authenticator
         self._gate = gate
         self._namespaces = namespaces
         self._settings = settings
-        self._never_disconnected = asyncio.Event()
         self._idle = asyncio.Event()
         self._plans = {
             route.name: RoutePlan(
@@ -133,13 +135,14 @@ class Shell:
         ident = request_id(headers)
         method = scope["method"]
         path = _raw_path(scope)
-        matched = self._match(method, path)
+        # A name with a NUL byte names nothing: no text column can hold it.
+        matched = self._match(method, path) if "%00" not in path else NotFound()
         plan: ResponsePlan
         if isinstance(matched, Matched) and (method != "HEAD" or matched.route.plane is Plane.DISCOVERY):
             plan = self._plans[matched.route.name]
             response = await self._serve(plan, matched.params, scope, headers, receive, ident)
         else:
-            plan = self._unrouted[Plane.WORKER if path.startswith("/api/worker") else Plane.CONTROL]
+            plan = self._unrouted[Plane.WORKER if plane_of(path) is Plane.WORKER else Plane.CONTROL]
             response = _unrouted(plan, method, path, matched)
         await self._send(send, scope, headers, plan, response, ident)
         seconds = perf_counter() - started
@@ -181,7 +184,7 @@ class Shell:
                 body=body,
                 request_id=ident,
                 protocol_minor=minor,
-                disconnected=self._never_disconnected,
+                hangup=None,
                 draining=self.draining,
             )
             return plan.finish(await _handle(plan, plan.handler, call, receive), params)
@@ -215,8 +218,8 @@ class Shell:
         self, plan: RoutePlan, scope: Scope, headers: RawHeaders, ident: str
     ) -> tuple[Mapping[str, str], str]:
         """Topology role, bootstrap and namespace: gates 4 to 6. Gives the query parameters and the namespace."""
-        if plan.role_problem is not None:
-            raise plan.role_problem
+        if not plan.is_hosted:
+            raise role_unavailable(self._placement, plan.route)
         if plan.route.bootstrap_gate:
             if self._gate.is_stale():
                 await self._gate.refreshed()
@@ -239,7 +242,7 @@ class Shell:
             and self._settings.compression_enabled
             and accepts_gzip(headers.get(b"accept-encoding"))
         ):
-            body = gzip(body)
+            body = await gzip(body)
             extra = (*extra, *_GZIPPED)
         if self.draining.is_set() and scope.get("http_version") == "1.1":
             extra = (*extra, *_CLOSE)
@@ -264,7 +267,7 @@ async def _handle(plan: RoutePlan, handler: Handler, call: Call, receive: Receiv
     if not plan.route.is_poll:
         return await handler(call)
     watch = HangupWatch(receive)
-    call.disconnected = watch.disconnected
+    call.hangup = watch
     try:
         return await handler(call)
     finally:

@@ -22,6 +22,7 @@ KEEP_ALIVE_SECONDS = 75
 """Longer than the gap between two polls of a worker."""
 KEEP_ALIVE_REQUESTS = 10**9
 SHUTDOWN_SECONDS = 10
+CLOSE_SECONDS = 1
 
 
 async def serve(role: Role, listener: socket.socket, drain_seconds: int) -> None:
@@ -34,7 +35,7 @@ async def serve(role: Role, listener: socket.socket, drain_seconds: int) -> None
     closing = asyncio.Event()
     await role.startup()
     try:
-        requests = RequestCount(role.app)
+        requests = Requests(role.app)
         server = asyncio.create_task(
             hypercorn_serve(
                 cast(Any, requests), _config(listener, drain_seconds), shutdown_trigger=closing.wait, mode="asgi"
@@ -46,7 +47,7 @@ async def serve(role: Role, listener: socket.socket, drain_seconds: int) -> None
         if not server.done():
             await _drain(role, drain_seconds)
             closing.set()
-            await requests.wait_until_none(drain_seconds)
+            await requests.end(drain_seconds)
         await _finish(server)
     finally:
         await asyncio.wait_for(role.shutdown(), SHUTDOWN_SECONDS)
@@ -61,19 +62,19 @@ async def _drain(role: Role, seconds: int) -> None:
 
 async def _finish(server: asyncio.Task[None]) -> None:
     """Wait for the server to close its idle connections; cut off what stays open."""
-    done, _ = await asyncio.wait({server}, timeout=1)
+    done, _ = await asyncio.wait({server}, timeout=CLOSE_SECONDS)
     if not done:
         server.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await server
 
 
-class RequestCount:
-    """An ASGI application around another one that knows how many requests are being answered."""
+class Requests:
+    """An ASGI application around another one that knows the requests being answered and can end them."""
 
     def __init__(self, app: Application) -> None:
         self._app = app
-        self._running = 0
+        self._running: set[asyncio.Timeout] = set()
         self._none = asyncio.Event()
         self._none.set()
 
@@ -81,21 +82,28 @@ class RequestCount:
         if scope["type"] == "lifespan":
             await _answer_lifespan(receive, send)
             return
-        self._running += 1
         self._none.clear()
+        limit = asyncio.timeout(None)
         try:
-            await self._app(scope, receive, send)
+            async with limit:
+                self._running.add(limit)
+                await self._app(scope, receive, send)
+        except TimeoutError:
+            if not limit.expired():
+                raise
         finally:
-            self._running -= 1
-            if self._running == 0:
+            self._running.discard(limit)
+            if not self._running:
                 self._none.set()
 
-    async def wait_until_none(self, seconds: int) -> None:
-        """Return when no request is being answered, or after ``seconds``."""
+    async def end(self, seconds: int) -> None:
+        """Return when no request is being answered; requests that take longer than ``seconds`` are cut off."""
         try:
             await asyncio.wait_for(self._none.wait(), seconds)
         except TimeoutError:
-            log.warning("%d requests did not end within %d seconds", self._running, seconds)
+            log.warning("%d requests did not end within %d seconds and are cut off", len(self._running), seconds)
+            for limit in self._running:
+                limit.reschedule(asyncio.get_running_loop().time())
 
 
 async def _answer_lifespan(receive: Receive, send: Send) -> None:
@@ -112,7 +120,7 @@ def _config(listener: socket.socket, drain_seconds: int) -> Config:
     config.backlog = BACKLOG
     config.keep_alive_max_requests = KEEP_ALIVE_REQUESTS
     config.keep_alive_timeout = KEEP_ALIVE_SECONDS
-    config.graceful_timeout = drain_seconds
+    config.graceful_timeout = drain_seconds + CLOSE_SECONDS
     config.accesslog = None
     config.errorlog = logging.getLogger("hypercorn.error")
     config.loglevel = "WARNING"

@@ -12,7 +12,6 @@ from dw_core.engine.claims import Claimant, decide_claim
 from dw_core.engine.rows import Activity, Run, Task, TaskKind, TaskState
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import WakeKey
-from dw_core.limits import HISTORY_PAGE_SIZE_MAX
 from dw_runtime.store.database import Row, Session
 from dw_runtime.store.loading import encode_rows
 from dw_runtime.store.writing import WriteSet
@@ -46,11 +45,14 @@ class Waiters(Protocol):
     def wants(self, keys: Iterable[WakeKey]) -> list[Want]:
         """The polls that are waiting on these queues."""
 
-    def deliver(self, want: Want, claimed: Claimed) -> None:
-        """A task has been committed to this poll."""
+    def settle(
+        self, wants: Sequence[Want], granted: Sequence[tuple[Want, Claimed]], leftover: set[WakeKey], *, looked: bool
+    ) -> None:
+        """The transaction has ended. ``granted`` are committed leases; ``leftover`` queues still have ready tasks
+        whose runs were busy; ``looked`` is False when the transaction failed and nothing was learned."""
 
-    def probed(self, keys: Iterable[WakeKey], leftover: set[WakeKey]) -> None:
-        """The queues have been looked at; ``leftover`` may still have ready tasks that were passed over."""
+    def wake_after(self, key: WakeKey, seconds: float) -> None:
+        """A task of this queue becomes due in ``seconds``."""
 
 
 class ClaimResult(msgspec.Struct):
@@ -69,36 +71,32 @@ async def claim(session: Session, wants: Sequence[Want]) -> ClaimResult:
     """Lease ready tasks to the waiting polls, oldest first; polls that repeat an earlier one get its lease back."""
     result = ClaimResult()
     open_wants = await _restore_earlier(session, wants, result)
-    by_key: dict[WakeKey, list[Want]] = {}
+    groups: dict[object, list[Want]] = {}
     for want in open_wants:
-        by_key.setdefault(want.key, []).append(want)
-    if not by_key:
+        groups.setdefault((want.key, want.types, want.build_id, want.page_size), []).append(want)
+    if not groups:
         return result
-    rows = await session.rows("pick_tasks", encode_rows(map(_wanted, by_key.values())), _page_size(open_wants))
-    writes = WriteSet()
-    snapshots: dict[str, Snapshot] = {}
-    for row in rows:
-        _grant(row, by_key, snapshots, writes, result)
-    if result.granted and not writes.is_empty:
-        await writes.write(session)
+    pending = list(groups.values())
+    wanted = encode_rows(_wanted(position, group) for position, group in enumerate(pending))
+    grants = _Grants(pending, result)
+    for row in await session.rows("pick_tasks", wanted):
+        grants.add(row)
+    if not grants.writes.is_empty:
+        await grants.writes.write(session)
     return result
 
 
-def _page_size(wants: Sequence[Want]) -> int:
-    return min(max(want.page_size for want in wants), HISTORY_PAGE_SIZE_MAX)
-
-
-def _wanted(wants: list[Want]) -> dict[str, object]:
-    key = wants[0].key
-    types: set[str] | None = set()
-    for want in wants:
-        types = None if types is None or want.types is None else types | want.types
+def _wanted(position: int, group: list[Want]) -> dict[str, object]:
+    first = group[0]
     return {
-        "namespace": key.namespace,
-        "kind": key.kind,
-        "queue": key.queue,
-        "slots": len(wants),
-        "types": None if types is None else sorted(types),
+        "position": position,
+        "namespace": first.key.namespace,
+        "kind": first.key.kind,
+        "queue": first.key.queue,
+        "slots": len(group),
+        "types": None if first.types is None else sorted(first.types),
+        "build_id": first.build_id,
+        "page_size": first.page_size,
     }
 
 
@@ -113,11 +111,12 @@ async def _restore_earlier(session: Session, wants: Sequence[Want], result: Clai
             "queue": w.key.queue,
             "lease_owner": w.claimant.lease_owner,
             "poll_request_id": w.claimant.poll_request_id,
+            "page_size": w.page_size,
         }
         for w in asked.values()
     ]
     served: set[int] = set()
-    for row in await session.rows("find_polled", encode_rows(named), _page_size(wants)):
+    for row in await session.rows("find_polled", encode_rows(named)):
         claimed = _claimed(_decode_task(row[1]), _decode_run(row[2]), row)
         want = asked[claimed.task.poll_request_id or ""]
         if id(want) not in served:
@@ -132,44 +131,42 @@ def _claimed(task: Task, run: Run, row: Row) -> Claimed:
     return Claimed(task=task, run=run, activity=activity, arguments=arguments, history=row[6])
 
 
-def _grant(
-    row: Row,
-    by_key: dict[WakeKey, list[Want]],
-    snapshots: dict[str, Snapshot],
-    writes: WriteSet,
-    result: ClaimResult,
-) -> None:
-    """Match one locked task with the first poll that may take it. A task whose run is busy stays ready."""
-    now: datetime = row[0]
-    task = _decode_task(row[1])
-    key = WakeKey(task.namespace, task.kind, task.queue)
-    if row[2] is None:
-        result.leftover.add(key)
-        return
-    want = next((w for w in by_key.get(key, ()) if _fits(w, task)), None)
-    if want is None:
-        return
-    by_key[key].remove(want)
-    snapshot = snapshots.get(task.run_id)
-    if snapshot is None:
-        snapshot = snapshots[task.run_id] = _snapshot(_decode_run(row[2]), has_leased_task=row[3])
-    assert snapshot.run is not None
-    snapshot.tasks[task.task_number] = task
-    claimed_before = _claimed(task, snapshot.run, row)
-    if claimed_before.activity is not None:
-        snapshot.activities[task.activity_sequence] = claimed_before.activity
-    transition = decide_claim(snapshot, task, want.claimant, now)
-    writes.add(transition)
-    snapshot.fold(transition)
-    leased = transition.tasks[task.task_number]
-    assert leased is not None
-    result.granted.append((want, msgspec.structs.replace(claimed_before, task=leased, run=transition.run)))
+class _Grants:
+    """Matches locked tasks with the polls that asked for them, and collects what is written."""
 
+    def __init__(self, pending: list[list[Want]], result: ClaimResult) -> None:
+        self.writes = WriteSet()
+        self._pending = pending
+        self._result = result
+        self._snapshots: dict[str, Snapshot] = {}
+        self._taken: set[tuple[str, int]] = set()
 
-def _fits(want: Want, task: Task) -> bool:
-    """A pinned task goes only to its build; an unpinned one to any (worker-plane §7.6)."""
-    type_fits = want.types is None or task.task_type in want.types
-    return type_fits and (task.compatibility is None or task.compatibility == want.build_id)
+    def add(self, row: Row) -> None:
+        """One picked task. It stays ready when its run is busy or another poll of this pass has taken it."""
+        now: datetime = row[0]
+        task = _decode_task(row[1])
+        group = self._pending[row[7]]
+        task_key = (task.run_id, task.task_number)
+        if row[2] is None or task_key in self._taken:
+            self._result.leftover.add(WakeKey(task.namespace, task.kind, task.queue))
+            return
+        self._taken.add(task_key)
+        want = group.pop(0)
+        snapshot = self._snapshots.get(task.run_id)
+        if snapshot is None:
+            run = _decode_run(row[2])
+            snapshot = self._snapshots[task.run_id] = _snapshot(run, has_leased_task=row[3])
+        assert snapshot.run is not None
+        snapshot.tasks[task.task_number] = task
+        found = _claimed(task, snapshot.run, row)
+        if found.activity is not None:
+            snapshot.activities[task.activity_sequence] = found.activity
+        transition = decide_claim(snapshot, task, want.claimant, now)
+        self.writes.add(transition)
+        snapshot.fold(transition)
+        leased = transition.tasks[task.task_number]
+        assert leased is not None, "a claim leaves the task open"
+        self._result.granted.append((want, msgspec.structs.replace(found, task=leased, run=transition.run)))
 
 
 def _snapshot(run: Run, *, has_leased_task: bool) -> Snapshot:

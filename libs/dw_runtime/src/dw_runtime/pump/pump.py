@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -13,13 +14,14 @@ import structlog
 
 from dw_core.engine.decide import decide
 from dw_core.engine.inputs import Input, InstanceInput
+from dw_core.engine.rows import TaskState
 from dw_core.engine.transition import Rejection, WakeKey
 from dw_core.limits import Limits
 from dw_core.protocol.problems import Problem
-from dw_runtime.pump.claims import ClaimResult, Waiters, claim
+from dw_runtime.pump.claims import ClaimResult, Waiters, Want, claim
 from dw_runtime.store.database import Database, Session
 from dw_runtime.store.loading import load
-from dw_runtime.store.writing import WriteSet
+from dw_runtime.store.writing import TaskKey, WriteSet
 from dw_runtime.telemetry.metrics import Metrics
 
 _log = structlog.get_logger()
@@ -61,10 +63,7 @@ class Pump:
         lanes: int = 2,
     ) -> None:
         self._bounds = bounds or PumpLimits()
-        self._lanes = [
-            _Lane(database, metrics, limits, publish, waiters, self._bounds, is_last=n == lanes - 1)
-            for n in range(lanes)
-        ]
+        self._lanes = [_Lane(database, metrics, limits, publish, waiters, self._bounds) for n in range(lanes)]
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -107,8 +106,6 @@ class _Lane:
         publish: Callable[[set[WakeKey]], None],
         waiters: Waiters | None,
         bounds: PumpLimits,
-        *,
-        is_last: bool,
     ) -> None:
         self._database = database
         self._metrics = metrics
@@ -170,7 +167,7 @@ class _Lane:
                     await self._run_alone(single)
                 self._probes |= probes
             else:
-                self._give_up(batch, probes, error)
+                self._give_up(batch, error)
         metrics.pump_batch_seconds.observe(time.monotonic() - began)
 
     async def _run_alone(self, single: _Waiting) -> None:
@@ -180,39 +177,49 @@ class _Lane:
             except Exception as error:  # noqa: BLE001 - given to the caller
                 is_last = retry == self._bounds.conflict_retries_max
                 if is_last or not (_is_conflict(error) or isinstance(error, psycopg.errors.UniqueViolation)):
-                    self._give_up([single], set(), error)
+                    self._give_up([single], error)
                     return
             else:
                 return
 
-    def _give_up(self, batch: Sequence[_Waiting], probes: set[WakeKey], error: Exception) -> None:
-        """Tell the callers; polls keep waiting, because the next fall-back probe looks again."""
+    def _give_up(self, batch: Sequence[_Waiting], error: Exception) -> None:
+        """Tell the callers. Polls keep waiting: the next tick looks at their queues again."""
         _log.error("pump_batch_failed", inputs=len(batch), error=type(error).__name__, exc_info=error)
         for single in batch:
             if not single.reply.done():
                 single.reply.set_exception(error)
-        if probes and self._waiters is not None:
-            self._waiters.probed(probes, set())
 
     async def _run(self, batch: Sequence[_Waiting], probes: set[WakeKey]) -> None:
         replies: list[Reply] = []
-        ready: set[WakeKey] = set(probes)
+        ready = _Ready()
+        wants: list[Want] = []
         claims = ClaimResult()
-        looked_at: set[WakeKey] = set()
-        async with self._database.transaction() as session:
-            if batch:
-                ready |= await self._decide(session, [w.change for w in batch], replies)
-            if ready and self._waiters is not None:
-                wants = self._waiters.wants(ready)
-                looked_at = {want.key for want in wants}
-                if wants:
-                    claims = await claim(session, wants)
-        self._finish(batch, replies, ready, probes, claims, looked_at)
+        looked = False
+        try:
+            async with self._database.transaction() as session:
+                if batch:
+                    await self._decide(session, [w.change for w in batch], replies, ready)
+                if self._waiters is not None:
+                    wants = self._waiters.wants(probes | ready.keys)
+                    if wants:
+                        claims = await claim(session, wants)
+            looked = True
+        finally:
+            if self._waiters is not None and wants:
+                self._waiters.settle(wants, claims.granted if looked else (), claims.leftover, looked=looked)
+        for single, reply in zip(batch, replies, strict=True):
+            if not single.reply.done():
+                single.reply.set_result(reply)
+        for _, claimed in claims.granted:
+            ready.tasks.pop((claimed.task.run_id, claimed.task.task_number), None)
+        self._publish(ready.keys)
+        if self._waiters is not None:
+            for key, seconds in ready.later.items():
+                self._waiters.wake_after(key, seconds)
 
-    async def _decide(self, session: Session, batch: Sequence[Input], replies: list[Reply]) -> set[WakeKey]:
+    async def _decide(self, session: Session, batch: Sequence[Input], replies: list[Reply], ready: _Ready) -> None:
         loaded = await load(session, batch)
         writes = WriteSet()
-        woken: set[WakeKey] = set()
         for change in batch:
             snapshot = loaded.snapshot(change)
             outcome = decide(snapshot, change, loaded.now, self._limits)
@@ -222,29 +229,34 @@ class _Lane:
             if outcome.changes_anything:
                 writes.add(outcome)
                 snapshot.fold(outcome)
-                woken |= outcome.wakes
             replies.append(outcome.reply)
         if not writes.is_empty:
             await writes.write(session)
-        return woken
+        ready.collect(writes, loaded.now)
 
-    def _finish(
-        self,
-        batch: Sequence[_Waiting],
-        replies: Sequence[Reply],
-        ready: set[WakeKey],
-        probes: set[WakeKey],
-        claims: ClaimResult,
-        looked_at: set[WakeKey],
-    ) -> None:
-        for single, reply in zip(batch, replies, strict=True):
-            if not single.reply.done():
-                single.reply.set_result(reply)
-        if self._waiters is not None:
-            for want, claimed in claims.granted:
-                self._waiters.deliver(want, claimed)
-            self._waiters.probed(looked_at | probes, claims.leftover)
-        self._publish(ready - probes)
+
+class _Ready:
+    """The tasks a batch has made claimable: those due now, and for the others when their queue is worth a look."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[TaskKey, WakeKey] = {}
+        self.later: dict[WakeKey, float] = {}
+
+    @property
+    def keys(self) -> set[WakeKey]:
+        return set(self.tasks.values())
+
+    def collect(self, writes: WriteSet, now: datetime) -> None:
+        for tasks in (writes.opened, writes.changed):
+            for task_key, task in tasks.items():
+                if task.state is not TaskState.READY:
+                    continue
+                key = WakeKey(task.namespace, task.kind, task.queue)
+                delay = (task.available_at - now).total_seconds()
+                if delay <= 0:
+                    self.tasks[task_key] = key
+                else:
+                    self.later[key] = min(delay, self.later.get(key, delay))
 
 
 def _is_conflict(error: Exception) -> bool:

@@ -9,6 +9,7 @@ import msgspec
 
 from dw_core.engine.inputs import (
     ActivityInput,
+    ClaimTask,
     CompleteWorkflowTask,
     Input,
     InstanceInput,
@@ -23,6 +24,7 @@ from dw_core.engine.snapshot import Snapshot
 from dw_runtime.store.database import Session
 
 InstanceKey = tuple[str, str]
+_NAMES_A_TASK = (ActivityInput, SweepTask, ReleaseClaim, ClaimTask)
 
 _decode_run = msgspec.json.Decoder(Run).decode
 _decode_tasks = msgspec.json.Decoder(list[Task]).decode
@@ -94,7 +96,7 @@ def _related_parameters(
             inboxes.add(run_id)
         if Need.OPEN_ACTIVITIES in needs:
             closing.add(run_id)
-    points = [_point(c) for c in batch if isinstance(c, ActivityInput | SweepTask | ReleaseClaim)]
+    points = [_point(c) for c in batch if isinstance(c, _NAMES_A_TASK)]
     completions = [c for c in batch if isinstance(c, CompleteWorkflowTask) and c.parsed is not None]
     paths = [(c.run_id, c.parsed.first_path) for c in completions if c.parsed is not None]
     groups = [
@@ -116,8 +118,12 @@ def _related_parameters(
     )
 
 
-def _point(change: ActivityInput | SweepTask | ReleaseClaim) -> dict[str, object]:
-    sequence = change.sequence if isinstance(change, ActivityInput) else change.activity_sequence
+def _point(change: ActivityInput | SweepTask | ReleaseClaim | ClaimTask) -> dict[str, object]:
+    """Where to find an activity's rows; an input that does not know the sequence finds it through the task."""
+    if isinstance(change, ActivityInput):
+        sequence = change.sequence
+    else:
+        sequence = 0 if isinstance(change, ClaimTask) else change.activity_sequence
     return {"run_id": change.run_id, "task_number": change.task_number, "sequence": sequence}
 
 

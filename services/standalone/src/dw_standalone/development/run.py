@@ -163,9 +163,15 @@ def _greeting(roles: list[Process], data_folder: Path | None) -> str:
             *block,
             "  Try this",
             f"    curl {first.url}/api/health",
-            "    python examples/greeter.py",
+            f"    {_interpreter()} examples/greeter.py",
             f"    curl -H 'Authorization: Bearer {shown}' -H 'X-Durable-Workflow-Control-Plane-Version: 2' "
             f"{first.url}/api/workflows",
             "",
         ]
     )
+
+
+def _interpreter() -> str:
+    """The running Python as one would type it in the working folder."""
+    path = Path(sys.executable)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

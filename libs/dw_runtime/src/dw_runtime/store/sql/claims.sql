@@ -1,13 +1,17 @@
 -- name: pick_tasks
 -- For every wanted queue, lock up to that many ready, due tasks together with their runs, skipping what is locked.
--- $1 is a JSON array of {namespace, kind, queue, slots, types}; types null means any. $2 is the history page size.
--- The last column tells that ready tasks were passed over because their run was busy.
+-- $1 is a JSON array of {position, namespace, kind, queue, slots, types, build_id, page_size}; types null means any type; a task
+-- pinned to a build goes only to that build. page_size counts history events. Two wants on one queue may pick the same
+-- task. A task whose run another transaction holds comes without its run.
 WITH clock AS MATERIALIZED (SELECT dw_now() AS now),
 wanted AS (
-    SELECT * FROM json_to_recordset($1::json) AS w(namespace text, kind smallint, queue text, slots integer, types text[])
+    SELECT * FROM json_to_recordset($1::json) AS w(
+        position integer, namespace text, kind smallint, queue text, slots integer, types text[], build_id text,
+        page_size integer
+    )
 ),
 picked AS MATERIALIZED (
-    SELECT t.*
+    SELECT w.position, w.page_size, t.*
     FROM clock, wanted w
     CROSS JOIN LATERAL (
         SELECT t.*
@@ -15,6 +19,7 @@ picked AS MATERIALIZED (
         WHERE t.namespace = w.namespace AND t.queue = w.queue AND t.kind = w.kind AND t.state = 0
           AND t.available_at <= clock.now AND (t.sweep_at IS NULL OR t.sweep_at > clock.now)
           AND (w.types IS NULL OR t.task_type = ANY(w.types))
+          AND (t.compatibility IS NULL OR t.compatibility = w.build_id)
         ORDER BY t.priority, t.available_at, t.run_id, t.task_number
         LIMIT w.slots
         FOR UPDATE OF t SKIP LOCKED
@@ -31,7 +36,8 @@ SELECT
         WHERE p.kind = 1 AND a.run_id = p.run_id AND a.sequence = p.activity_sequence
     )::text,
     CASE WHEN p.kind = 0 THEN (SELECT s.arguments FROM workflow_run_summaries s WHERE s.run_id = p.run_id) END,
-    CASE WHEN p.kind = 0 THEN dw_history_page(p.run_id, 0, r.last_history_sequence, $2::integer) END
+    CASE WHEN p.kind = 0 THEN dw_history_page(p.run_id, 0, r.last_history_sequence, p.page_size) END,
+    p.position
 FROM clock, picked p
 LEFT JOIN LATERAL (
     SELECT r.* FROM workflow_runs r WHERE r.run_id = p.run_id FOR UPDATE OF r SKIP LOCKED
@@ -39,7 +45,7 @@ LEFT JOIN LATERAL (
 
 -- name: find_polled
 -- Leases that earlier polls with these request ids were granted. $1 is a JSON array of {namespace, kind, queue,
--- lease_owner, poll_request_id}, $2 the history page size. Same columns as pick_tasks.
+-- lease_owner, poll_request_id, page_size}. The columns of pick_tasks.
 SELECT
     dw_now(),
     row_to_json(p)::text,
@@ -51,8 +57,10 @@ SELECT
         WHERE p.kind = 1 AND a.run_id = p.run_id AND a.sequence = p.activity_sequence
     )::text,
     CASE WHEN p.kind = 0 THEN (SELECT s.arguments FROM workflow_run_summaries s WHERE s.run_id = p.run_id) END,
-    CASE WHEN p.kind = 0 THEN dw_history_page(p.run_id, 0, p.claimed_history_sequence, $2::integer) END
-FROM json_to_recordset($1::json) AS k(namespace text, kind smallint, queue text, lease_owner text, poll_request_id text)
+    CASE WHEN p.kind = 0 THEN dw_history_page(p.run_id, 0, p.claimed_history_sequence, k.page_size) END
+FROM json_to_recordset($1::json) AS k(
+    namespace text, kind smallint, queue text, lease_owner text, poll_request_id text, page_size integer
+)
 JOIN workflow_tasks p
     ON p.poll_request_id = k.poll_request_id AND p.lease_owner = k.lease_owner AND p.namespace = k.namespace
    AND p.queue = k.queue AND p.kind = k.kind AND p.state = 1 AND p.lease_expires_at > dw_now()
@@ -61,3 +69,23 @@ JOIN workflow_runs r ON r.run_id = p.run_id;
 -- name: read_history_page
 -- One page of a run's history as a JSON fragment. $1 run, $2 after sequence, $3 up to sequence, $4 page size.
 SELECT dw_history_page($1, $2, $3, $4);
+
+-- name: look_around
+-- Once a second for the whole process: which of the queues with held polls have something ready, and which held polls
+-- repeat one that was granted a lease. $1 is a JSON array of {namespace, kind, queue}, $2 the request ids.
+SELECT w.namespace, w.kind, w.queue, NULL
+FROM json_to_recordset($1::json) AS w(namespace text, kind smallint, queue text)
+WHERE EXISTS (
+    SELECT 1
+    FROM workflow_tasks t
+    WHERE t.namespace = w.namespace AND t.queue = w.queue AND t.kind = w.kind AND t.state = 0
+      AND t.available_at <= dw_now()
+)
+UNION ALL
+SELECT NULL, NULL, NULL, t.poll_request_id
+FROM workflow_tasks t
+WHERE t.poll_request_id = ANY($2::text[]) AND t.state = 1;
+
+-- name: read_task
+-- One open task.
+SELECT row_to_json(t)::text FROM workflow_tasks t WHERE t.run_id = $1 AND t.task_number = $2;

@@ -1,7 +1,8 @@
 """A role with one quick route, one held route and a readiness flag, run as a program by the tests.
 
-``python sample_role.py PORT PROCESSES`` serves until a signal comes. ``/hold`` answers ``empty`` when the role drains;
-``/slow`` answers when a file named by the query exists, as a request that has begun and must be let finish.
+``python sample_role.py PORT PROCESSES DRAIN_SECONDS`` serves until a signal comes. ``/hold`` answers
+``empty`` when the role drains; ``/slow`` answers when a file named by the query exists, as a request that has begun
+and must be let finish.
 """
 
 from __future__ import annotations
@@ -63,6 +64,6 @@ if __name__ == "__main__":
         "DW_HTTP_HOST": "127.0.0.1",
         "DW_HTTP_PORT": sys.argv[1],
         "DW_PROCESSES": sys.argv[2],
-        "DW_DRAIN_SECONDS": "5",
+        "DW_DRAIN_SECONDS": sys.argv[3],
     }
     sys.exit(run(build, load(environ)))

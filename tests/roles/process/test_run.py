@@ -15,16 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.processes import free_port, is_running
 from tests.harness.waiting import wait_until
 
 PROGRAM = Path(__file__).with_name("sample_role.py")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def get(port: int, path: str) -> tuple[int, str]:
@@ -44,9 +38,9 @@ def answers(port: int) -> bool:
 
 
 @contextmanager
-def sample(processes: int = 1) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def sample(processes: int = 1, drain_seconds: int = 5) -> Iterator[tuple[subprocess.Popen[str], int]]:
     port = free_port()
-    command = [sys.executable, str(PROGRAM), str(port), str(processes)]
+    command = [sys.executable, str(PROGRAM), str(port), str(processes), str(drain_seconds)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         wait_until(lambda: answers(port), "the role answers")
@@ -89,6 +83,21 @@ def test_a_request_that_has_begun_is_finished_after_the_port_closed(tmp_path: Pa
         process.communicate(timeout=10)
         assert results == [(200, "finished")]
         assert process.returncode == 0
+
+
+def test_a_request_that_never_ends_is_cut_off_after_the_drain(tmp_path: Path) -> None:
+    release = tmp_path / "release"
+    with sample(drain_seconds=1) as (process, port):
+        stuck = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        stuck.request("GET", f"/slow?{release}")
+        wait_until(release.with_suffix(".begun").exists, "the request has begun")
+        process.terminate()
+        output, errors = process.communicate(timeout=20)
+        stuck.close()
+        assert process.returncode == 0
+        assert "stopped" in output
+        assert "1 requests did not end within 1 seconds and are cut off" in errors
+        assert "Traceback" not in errors
 
 
 def test_idle_connections_do_not_delay_the_end() -> None:
@@ -138,15 +147,7 @@ def test_the_end_of_one_worker_process_ends_all_with_a_failure() -> None:
 def test_a_port_in_use_is_refused_in_one_sentence(processes: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        command = [sys.executable, str(PROGRAM), str(port), str(processes)]
+        command = [sys.executable, str(PROGRAM), str(port), str(processes), "5"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode == 1
     assert done.stderr == f"dw-server: Port {port} on 127.0.0.1 is already in use; choose another one with --port.\n"
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return False

@@ -1,0 +1,165 @@
+"""The workers of this plane: registrations in Postgres, a short-lived copy of those that poll here."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+import msgspec
+import psycopg
+import structlog
+
+from dw_core.engine.inputs import RecoverLeases
+from dw_core.engine.transition import Rejection
+from dw_core.protocol.requests_worker import WorkerHeartbeat, WorkerRegister
+from dw_core.workers.registration import Registration, not_registered, register
+from dw_runtime.pump.pump import Pump
+from dw_runtime.store.database import Database
+from dw_runtime.store.loading import encode_rows
+
+log = structlog.get_logger(__name__)
+
+REFRESH_SECONDS: Final = 5.0
+"""How old a copy may be, and how often the workers that poll here are refreshed, all in one statement."""
+KEPT_SECONDS: Final = 120.0
+"""A worker that has not polled for this long is no longer refreshed."""
+
+WorkerKey = tuple[str, str]
+_decode = msgspec.json.Decoder(Registration).decode
+
+
+class _Copy(msgspec.Struct):
+    registration: Registration
+    read_at: float
+    polled_at: float
+
+
+class Heartbeat(msgspec.Struct, frozen=True):
+    """What a worker's heartbeat is answered from."""
+
+    last_heartbeat_at: datetime
+    interval_seconds: int | None
+    is_draining: bool
+
+
+class Registry:
+    """Registers workers and answers who may poll. ``on_change`` is told of workers whose drain intent has changed."""
+
+    def __init__(
+        self,
+        database: Database,
+        pump: Pump,
+        *,
+        stale_after_seconds: int,
+        on_drain: Callable[[Registration], None],
+    ) -> None:
+        self._database = database
+        self._pump = pump
+        self._stale_after = stale_after_seconds
+        self._on_drain = on_drain
+        self._copies: dict[WorkerKey, _Copy] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to refresh the workers that poll here."""
+        self._task = asyncio.create_task(self._loop(), name="registry")
+
+    async def stop(self) -> None:
+        """Stop refreshing."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the refreshing loop is running."""
+        return self._task is not None and not self._task.done()
+
+    async def register(self, namespace: str, worker_id: str, request: WorkerRegister) -> Registration | Rejection:
+        """Store a registration; repeating it changes nothing but the time of contact."""
+        async with self._database.transaction() as session:
+            ((now, text),) = await session.rows("lock_worker", namespace, worker_id)
+            outcome = register(
+                _decode(text) if text else None,
+                request,
+                namespace=namespace,
+                worker_id=worker_id,
+                now=now,
+                stale_after_seconds=self._stale_after,
+            )
+            if isinstance(outcome, Rejection):
+                return outcome
+            document = encode_rows([outcome])
+            assert document is not None
+            ((outcome.is_draining,),) = await session.rows("save_worker", document[1:-1])
+        self._keep(outcome)
+        return outcome
+
+    async def heartbeat(self, namespace: str, request: WorkerHeartbeat) -> Heartbeat | Rejection:
+        """Record a worker's own heartbeat."""
+        rows = await self._database.rows(
+            "beat_worker",
+            namespace,
+            request.worker_id,
+            None if request.task_slots is None else msgspec.json.encode(request.task_slots).decode(),
+            None if request.process_metrics is None else msgspec.json.encode(request.process_metrics).decode(),
+            request.heartbeat_interval_seconds,
+        )
+        return Heartbeat(*rows[0]) if rows else not_registered(request.worker_id)
+
+    async def deregister(self, namespace: str, worker_id: str) -> int | None:
+        """Remove a registration and return its workflow tasks to ready; how many, or None for an unknown worker."""
+        if not await self._database.rows("forget_worker", namespace, worker_id):
+            return None
+        self._copies.pop((namespace, worker_id), None)
+        runs = await self._database.rows("leased_runs", namespace, worker_id)
+        replies = await asyncio.gather(
+            *(self._pump.submit(RecoverLeases(run_id=run_id, lease_owner=worker_id)) for (run_id,) in runs)
+        )
+        return sum(not isinstance(reply, Rejection) for reply in replies)
+
+    async def polling(self, namespace: str, worker_id: str) -> Registration | None:
+        """The registration behind a poll; costs no SQL while the worker keeps polling here."""
+        copy = self._copies.get((namespace, worker_id))
+        now = time.monotonic()
+        if copy is not None and now - copy.read_at < 2 * REFRESH_SECONDS:
+            copy.polled_at = now
+            return copy.registration
+        found = await self._read([(namespace, worker_id)])
+        return self._keep(found[0]) if found else None
+
+    def _keep(self, registration: Registration) -> Registration:
+        now = time.monotonic()
+        self._copies[registration.namespace, registration.worker_id] = _Copy(registration, now, now)
+        return registration
+
+    async def _read(self, keys: list[WorkerKey]) -> list[Registration]:
+        named = encode_rows({"namespace": namespace, "worker_id": worker_id} for namespace, worker_id in keys)
+        return [_decode(text) for (text,) in await self._database.rows("touch_workers", named, REFRESH_SECONDS)]
+
+    async def _loop(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_SECONDS)
+            try:
+                await self._refresh()
+            except (psycopg.Error, OSError, TimeoutError) as error:
+                log.warning("registry.refresh_failed", error=type(error).__name__)
+
+    async def _refresh(self) -> None:
+        now = time.monotonic()
+        kept = {key: copy for key, copy in self._copies.items() if now - copy.polled_at < KEPT_SECONDS}
+        self._copies = kept
+        if not kept:
+            return
+        found = {(r.namespace, r.worker_id): r for r in await self._read(list(kept))}
+        for key, copy in list(kept.items()):
+            fresh = found.get(key)
+            if fresh is None:
+                self._copies.pop(key, None)
+                continue
+            if fresh.is_draining and not copy.registration.is_draining:
+                self._on_drain(fresh)
+            copy.registration, copy.read_at = fresh, time.monotonic()

@@ -1,0 +1,117 @@
+"""``dw-server dev``, run as a newcomer runs it."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.harness.processes import free_port, processes_with
+from tests.harness.waiting import wait_until
+
+MARK = "DW_TEST_MARK"
+END_SECONDS = 3
+
+
+class Dev:
+    """A running ``dw-server dev`` whose every process carries a mark in its environment."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.port = free_port(3)
+        self.mark = uuid.uuid4().hex
+        environ = {name: value for name, value in os.environ.items() if not name.startswith(("DB_", "REDIS_"))}
+        environ.pop("DATABASE_URL", None)
+        command = [sys.executable, "-m", "dw_standalone.cli", "dev", "--port", str(self.port), *options]
+        self.process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**environ, MARK: self.mark},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def greeting(self) -> str:
+        """The block that is printed when everything is ready."""
+        assert self.process.stdout is not None
+        lines: list[str] = []
+        for line in self.process.stdout:
+            lines.append(line)
+            if "/api/workflows" in line:
+                return "".join(lines)
+        raise AssertionError("dev ended without a greeting: " + "".join(lines))
+
+    def processes(self) -> list[int]:
+        """Running processes that this dev started."""
+        return processes_with(MARK, self.mark)
+
+
+@contextmanager
+def running(folder: Path, *options: str) -> Iterator[Dev]:
+    dev = Dev(folder, *options)
+    try:
+        yield dev
+    finally:
+        dev.process.terminate()
+        dev.process.communicate(timeout=30)
+
+
+def status(port: int, path: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_dev_serves_both_planes_and_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
+    with running(tmp_path, "--ephemeral") as dev:
+        greeting = dev.greeting()
+        assert f"http://127.0.0.1:{dev.port}" in greeting
+        assert "dev-token" in greeting
+        assert status(dev.port, "/api/ready") == 200
+        assert status(dev.port + 2, "/api/ready") == 200
+        dev.process.send_signal(signal.SIGINT)
+        output, _ = dev.process.communicate(timeout=END_SECONDS)
+        assert (dev.process.returncode, output.strip()) == (0, "Stopped.")
+        assert dev.processes() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dev_split_runs_the_three_roles_apart_with_several_processes(tmp_path: Path) -> None:
+    with running(tmp_path, "--ephemeral", "--split", "--processes", "2") as dev:
+        greeting = dev.greeting()
+        for offset in range(3):
+            assert f"http://127.0.0.1:{dev.port + offset}" in greeting
+            assert status(dev.port + offset, "/api/ready") == 200
+        dev.process.send_signal(signal.SIGINT)
+        dev.process.communicate(timeout=END_SECONDS)
+        assert dev.process.returncode == 0
+        assert dev.processes() == []
+
+
+def test_no_process_survives_a_dev_that_is_killed(tmp_path: Path) -> None:
+    with running(tmp_path, "--data-dir", str(tmp_path / "data"), "--processes", "2") as dev:
+        dev.greeting()
+        assert dev.processes()
+        dev.process.kill()
+        wait_until(lambda: dev.processes() == [], "no process is left")
+
+
+@pytest.mark.parametrize("name", ["file", "file/below"])
+def test_a_folder_that_cannot_be_used_is_one_sentence(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    dev = Dev(tmp_path, "--data-dir", name)
+    output, _ = dev.process.communicate(timeout=30)
+    assert dev.process.returncode == 1
+    assert output.startswith(f"dw-server: The data folder {tmp_path / name} cannot be used: ")
+    assert output.count("\n") == 1

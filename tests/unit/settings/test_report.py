@@ -1,0 +1,57 @@
+"""The configuration and the registry as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dw_runtime.settings import load_audited
+from dw_runtime.settings.model import REGISTRY
+from dw_runtime.settings.report import effective, reference
+from dw_runtime.settings.urls import without_password
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "settings.md"
+
+
+def test_the_reference_page_is_current() -> None:
+    assert PAGE.read_text() == reference(), "run `python -m dw_runtime.settings.reference docs/reference/settings.md`"
+
+
+def test_no_two_fields_declare_one_name() -> None:
+    names = [name for declared in REGISTRY for name in (declared.var.name, *declared.var.also)]
+    assert len(names) == len(set(names))
+
+
+def test_no_secret_is_shown() -> None:
+    secret = "s3cr3t-value"
+    environ = {declared.var.name: secret for declared in REGISTRY if declared.var.is_secret}
+    environ |= {
+        "DATABASE_URL": f"postgresql://u:{secret}@h/d?password={secret}",
+        "REDIS_URL": f"redis://:{secret}@h",
+        "DW_PRINCIPAL_TOKENS": f'["{secret}"]',
+    }
+    shown = effective(load_audited(environ))
+    assert secret not in shown
+    assert "DATABASE_URL=postgresql://u:***@h/d" in shown
+    assert "DW_AUTH_TOKEN=(set, not shown)" in shown
+
+
+def test_the_effective_configuration_says_where_a_value_came_from() -> None:
+    shown = effective(load_audited({"DW_HTTP_PORT": "9000", "WORKFLOW_SERVER_MODE": "embedded"})).splitlines()
+    assert "DW_HTTP_PORT=9000" in shown
+    assert "DW_MODE=embedded  (WORKFLOW_SERVER_MODE)" in shown
+    assert "DW_PROCESSES=1  (default)" in shown
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://h:1/0", "redis://h:1/0"),
+        ("redis://user@h/0", "redis://user@h/0"),
+        ("redis://:p@h/0", "redis://:***@h/0"),
+        ("postgresql://u:p@[::1]:5/d?sslmode=require", "postgresql://u:***@[::1]:5/d"),
+    ],
+)
+def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
+    assert without_password(url) == shown
