@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -50,14 +50,15 @@ class Polls:
         wanted = set(keys)
         return [want for want, _ in self._wants if want.key in wanted]
 
-    def deliver(self, want: Want, claimed: Claimed) -> None:
-        for entry in self._wants:
-            if entry[0] is want:
-                self._wants.remove(entry)
-                entry[1].set_result(claimed)
-                return
+    def settle(
+        self, wants: Sequence[Want], granted: Sequence[tuple[Want, Claimed]], leftover: set[WakeKey], *, looked: bool
+    ) -> None:
+        for want, claimed in granted:
+            entry = next(entry for entry in self._wants if entry[0] is want)
+            self._wants.remove(entry)
+            entry[1].set_result(claimed)
 
-    def probed(self, keys: Iterable[WakeKey], leftover: set[WakeKey]) -> None:
+    def wake_after(self, key: WakeKey, seconds: float) -> None:
         return
 
     def hold(self, key: WakeKey, owner: str) -> asyncio.Future[Claimed]:
