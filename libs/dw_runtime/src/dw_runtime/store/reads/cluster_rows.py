@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 import msgspec
+from dw_core.coordination.repair import SCAN_LIMIT, RepairCandidates, RepairScope
 
 from dw_core.coordination.counters import (
     ActivityPath,
@@ -13,7 +14,6 @@ from dw_core.coordination.counters import (
     RoutingDrains,
     TaskTransport,
 )
-from dw_core.coordination.repair import SCAN_LIMIT, RepairCandidates, RepairScope
 from dw_core.protocol.timestamps import wire_time
 from dw_runtime.discovery.probes import FleetWorker, WorkerFleet
 
