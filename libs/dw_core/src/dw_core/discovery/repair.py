@@ -60,6 +60,9 @@ class RepairCandidates(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[RepairScope, ...] = ()
 
 
-def task_repair(candidates: RepairCandidates = RepairCandidates()) -> dict[str, Any]:
+NO_CANDIDATES: Final = RepairCandidates()
+
+
+def task_repair(candidates: RepairCandidates = NO_CANDIDATES) -> dict[str, Any]:
     """The document of ``/api/cluster/info``."""
     return {"policy": REPAIR_POLICY, "candidates": msgspec.to_builtins(candidates)}
