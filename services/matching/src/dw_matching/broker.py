@@ -161,6 +161,13 @@ class Broker:
             for seat in list(queue.seats):
                 self.leave(seat)
 
+    def end_polls_of(self, namespace: str, worker_id: str) -> None:
+        """End the polls of one worker: its cohort has been drained."""
+        for key, queue in list(self._queues.items()):
+            if key.namespace == namespace:
+                for seat in [seat for seat in queue.seats if seat.claimant.lease_owner == worker_id]:
+                    self.leave(seat)
+
     # -- reasons to look ---------------------------------------------------------------------------------------------
 
     def wake(self, key: WakeKey) -> None:

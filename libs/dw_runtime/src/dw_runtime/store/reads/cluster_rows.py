@@ -13,9 +13,9 @@ from dw_core.coordination.counters import (
     RoutingDrains,
     TaskTransport,
 )
-from dw_core.coordination.repair import SCAN_LIMIT, RepairCandidates, RepairScope
+from dw_core.discovery.fleet import FleetWorker
+from dw_core.discovery.repair import SCAN_LIMIT, RepairCandidates, RepairScope
 from dw_core.protocol.timestamps import wire_time
-from dw_runtime.discovery.probes import FleetWorker, WorkerFleet
 
 
 class ScopeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,26 +154,18 @@ class FleetRow(msgspec.Struct, frozen=True, kw_only=True):
     build_ids: list[str]
     workers: list[WorkerRow]
 
-    def fleet(self, namespace: str) -> WorkerFleet:
-        """The ``worker_fleet`` document; a scope is a queue that has a live worker."""
-        return WorkerFleet(
-            namespace=namespace,
-            active_workers=self.active_workers,
-            active_worker_scopes=len(self.queues),
-            queues=tuple(self.queues),
-            build_ids=tuple(self.build_ids),
-            workers=tuple(
-                FleetWorker(
-                    worker_id=worker.worker_id,
-                    queues=(worker.task_queue,),
-                    build_ids=() if worker.build_id is None else (worker.build_id,),
-                    recorded_at=wire_time(worker.recorded_at),
-                    expires_at=wire_time(worker.expires_at),
-                )
-                for worker in self.workers
-            ),
-            workers_truncated=len(self.workers) < self.active_workers,
-        )
+    def listed(self) -> list[FleetWorker]:
+        """The live workers of the namespace, newest first."""
+        return [
+            FleetWorker(
+                worker_id=worker.worker_id,
+                queues=[worker.task_queue],
+                build_ids=[] if worker.build_id is None else [worker.build_id],
+                recorded_at=wire_time(worker.recorded_at),
+                expires_at=wire_time(worker.expires_at),
+            )
+            for worker in self.workers
+        ]
 
 
 class BuildRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -77,7 +77,7 @@ class PostgresProbe:
             workers=self._workers(fleet.total_workers, fleet.total_scopes, fleet.supporting_workers),
             drains=routing_drains(_decode_drains(drains_text)),
         )
-        return ClusterSnapshot(counters=counters, fleet=fleet.fleet(namespace), repair=pressure.repair())
+        return ClusterSnapshot(counters=counters, workers=fleet.listed(), repair=pressure.repair())
 
     async def _unmigrated(self) -> StoreState:
         missing = {name for (name,) in await self._database.rows("find_missing_relations", self._relations)}
