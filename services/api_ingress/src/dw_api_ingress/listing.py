@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dw_api_ingress.cursors import decode_cursor, encode_cursor
-from dw_api_ingress.queries import page_size, status_bucket, text
+from dw_api_ingress.queries import page_size, status_bucket
 from dw_api_ingress.run_documents import described, listed, of_instance
 from dw_core.protocol.problems import Invalid
 from dw_runtime.http.call import Call, Reply
@@ -30,7 +30,7 @@ class ListingHandlers:
             raise Invalid({"query": ["visibility queries are not supported by this server yet"]})
         rows = await self._runs.page(
             call.namespace,
-            workflow_type=text(query, "workflow_type"),
+            workflow_type=query.get("workflow_type") or None,
             bucket=bucket,
             after=after,
             size=size + 1,

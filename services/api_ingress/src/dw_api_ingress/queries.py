@@ -18,14 +18,6 @@ _BUCKET_OF = {
 }
 
 
-def text(query: Mapping[str, str], name: str) -> str | None:
-    """A parameter that names something, None when it is absent or empty; raises ``Invalid`` for a NUL character."""
-    value = query.get(name)
-    if value is not None and "\0" in value:
-        raise Invalid({name: ["must not contain the character NUL"]})
-    return value or None
-
-
 def page_size(query: Mapping[str, str], *, default: int, maximum: int, also: str | None = None) -> int:
     """``page_size`` (or the parameter ``also``) as an integer from 1 to ``maximum``; raises ``Invalid``."""
     name = also if also is not None and "page_size" not in query else "page_size"

@@ -92,8 +92,6 @@ class Table:
                 values = tuple(unquote(value, errors="strict") for value in values)
             except UnicodeDecodeError:
                 return _NOT_FOUND
-            if any("\0" in value for value in values):  # no text column can hold it
-                return _NOT_FOUND
         return Matched(entry, dict(zip(names, values, strict=True)))
 
 
