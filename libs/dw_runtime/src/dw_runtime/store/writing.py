@@ -96,7 +96,9 @@ class WriteSet(msgspec.Struct):
     async def write(self, session: Session) -> None:
         """Send the statements; what there is most of goes into one."""
         if self.new_runs:
-            await session.send("start_runs", encode_rows(self.new_runs.values()), encode_rows(self.details))
+            # In key order, so that two processes that start the same workflow ids wait for each other in one direction.
+            runs = sorted(self.new_runs.values(), key=lambda run: (run.namespace, run.workflow_id))
+            await session.send("start_runs", encode_rows(runs), encode_rows(self.details))
         if self.commands:
             await session.send("record_commands", encode_rows(self.commands))
         if self.emptied:
