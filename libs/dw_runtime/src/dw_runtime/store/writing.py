@@ -98,8 +98,8 @@ class WriteSet(msgspec.Struct):
         if self.new_runs:
             # In key order, so that two processes that start the same workflow ids wait for each other in one direction.
             runs = sorted(self.new_runs.values(), key=lambda run: (run.namespace, run.workflow_id))
-            rows = (msgspec.structs.asdict(run) | msgspec.structs.asdict(self.details[run.run_id]) for run in runs)
-            await session.send("start_runs", encode_rows(rows))
+            started = [msgspec.structs.asdict(run) | msgspec.structs.asdict(self.details[run.run_id]) for run in runs]
+            await session.send("start_runs", encode_rows(started))
         if self.commands:
             await session.send("record_commands", encode_rows(self.commands))
         if self.emptied:
