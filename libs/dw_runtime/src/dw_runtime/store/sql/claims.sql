@@ -66,6 +66,13 @@ JOIN workflow_tasks p
    AND p.queue = k.queue AND p.kind = k.kind AND p.state = 1 AND p.lease_expires_at > dw_now()
 JOIN workflow_runs r ON r.run_id = p.run_id;
 
+-- name: read_pages
+-- Arguments and first history page of runs whose task has just been leased. $1 is a JSON array of {run_id, up_to,
+-- page_size}.
+SELECT g.run_id, s.arguments, dw_history_page(g.run_id, 0, g.up_to, g.page_size)
+FROM json_to_recordset($1::json) AS g(run_id text, up_to bigint, page_size integer)
+JOIN workflow_run_summaries s ON s.run_id = g.run_id;
+
 -- name: read_history_page
 -- One page of a run's history as a JSON fragment. $1 run, $2 after sequence, $3 up to sequence, $4 page size.
 SELECT dw_history_page($1, $2, $3, $4);
