@@ -40,6 +40,10 @@ GROWING = frozenset(
         "workflow_links",
     )
 )
+BOUNDED = frozenset(
+    ("workflow_namespaces", "worker_registrations", "build_id_rollouts", "service_leases", "schema_migrations")
+)
+"""Tables whose size does not follow the number of workflows."""
 RUN_ID = "1".zfill(26)
 NEW_ID = "Z" * 26
 QUEUE = {"namespace": "seed-1", "kind": 1, "queue": "queue-1"}
@@ -185,3 +189,8 @@ def test_a_listing_reads_its_page_in_the_order_of_an_index(seeded: psycopg.Conne
 
 def test_samples_name_statements_that_exist() -> None:
     assert SAMPLES.keys() <= statements().keys()
+
+
+def test_every_table_is_known_to_grow_or_to_be_bounded(seeded: psycopg.Connection[tuple[Any, ...]]) -> None:
+    found = seeded.execute("SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace")
+    assert {name for (name,) in found} == GROWING | BOUNDED
