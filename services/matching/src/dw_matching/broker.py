@@ -164,7 +164,7 @@ class Broker:
         return [seat.claimant.poll_request_id or "" for seat in self._unchecked]
 
     def checked(self, request_ids: Iterable[str], repeated: Iterable[str]) -> None:
-        """These ids have been compared. Polls among ``repeated`` stay unchecked and are given their lease by a probe."""
+        """These ids have been compared. Polls among ``repeated`` stay unchecked; a probe gives them their lease."""
         compared, again = set(request_ids), set(repeated)
         for seat in list(self._unchecked):
             if seat.claimant.poll_request_id in again:

@@ -86,7 +86,7 @@ WHERE EXISTS (
     SELECT 1
     FROM workflow_tasks t
     WHERE t.namespace = w.namespace AND t.queue = w.queue AND t.kind = w.kind AND t.state = 0
-      AND t.available_at <= dw_now()
+      AND t.available_at <= (SELECT dw_now())
 )
 UNION ALL
 SELECT NULL, NULL, NULL, t.poll_request_id
