@@ -100,7 +100,7 @@ class WorkflowTasks:
         return {
             "task_id": task_id,
             "workflow_task_attempt": attempt,
-            **history_page(rows[0][0], until - after_sequence, accept_encoding),
+            **history_page((rows[0][0] or "").encode(), until - after_sequence, accept_encoding),
             "total_history_events": last,
             "has_more": has_more,
             "next_after_sequence": until,

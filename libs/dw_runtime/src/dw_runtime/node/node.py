@@ -92,7 +92,9 @@ class Node:
             self._redis = redis.Redis.from_url(settings.stores.redis_url, socket_connect_timeout=0.5)
             self.bus = RedisBus(settings.stores.redis_url, self.metrics, on_wake=on_wake, on_reset=on_reset)
         self.waiters = None if waiters is None else waiters(self.metrics)
-        self.pump = Pump(self.database, self.metrics, limits=self.limits, publish=self._publish, waiters=self.waiters)
+        self.pump = Pump(
+            settings.stores.database_url, self.metrics, limits=self.limits, publish=self._publish, waiters=self.waiters
+        )
         self._loops: dict[str, Loop] = {"pump": self.pump}
         self.shell: Shell | None = None
         self.app: Application | None = None

@@ -15,7 +15,7 @@ from dw_core.engine.rows import Activity, Task, TaskKind, TaskState
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import WakeKey
 from dw_runtime.pump.claims import Claimed, Waiters, Want
-from dw_runtime.store.database import Session
+from dw_runtime.store.link import Call, Rows
 from dw_runtime.store.loading import encode_rows
 from dw_runtime.store.writing import TaskKey, WriteSet
 
@@ -26,7 +26,7 @@ def dispatch(waiters: Waiters, writes: WriteSet, snapshots: dict[str, Snapshot],
     """Lease the batch's new, due tasks to fitting polls, in the order in which a claim would take them.
 
     ``snapshots`` hold the runs as the batch leaves them. What a worker needs and the batch does not know (older
-    history, arguments of earlier starts) is added by :func:`complete`, after the write.
+    history, arguments of earlier starts) is read by :func:`missing_pages` and added by :func:`with_pages`.
     """
     granted: Granted = []
     for task in sorted(writes.opened.values(), key=_claim_order):
@@ -59,36 +59,44 @@ def _lease(
         arguments = activity.arguments
     elif task.run_id in writes.details:
         arguments = writes.details[task.run_id].arguments
-        history = ",".join(event.body for event in writes.events if event.run_id == task.run_id)
+        history = ",".join(event.body for event in writes.events if event.run_id == task.run_id).encode()
     return Claimed(task=leased, run=transition.run, activity=activity, arguments=arguments, history=history)
 
 
-async def complete(session: Session, granted: Granted) -> Granted:
-    """Read the history pages and arguments of granted workflow tasks of runs that were started earlier."""
-    missing = {
-        claimed.task.run_id: {
+def missing_pages(granted: Granted) -> list[Call]:
+    """The statement that reads pages and arguments for granted workflow tasks of runs that were started earlier."""
+    asked = [
+        {
             "run_id": claimed.task.run_id,
             "up_to": claimed.task.claimed_history_sequence,
             "page_size": want.page_size,
         }
         for want, claimed in granted
-        if claimed.task.kind is TaskKind.WORKFLOW and claimed.arguments is None
-    }
-    if not missing:
-        return granted
-    pages = {
-        run_id: (arguments, page)
-        for run_id, arguments, page in await session.rows("read_pages", encode_rows(missing.values()))
-    }
+        if _lacks_page(claimed)
+    ]
+    return [("read_pages", encode_rows(asked))] if asked else []
+
+
+def with_pages(granted: Granted, rows: Rows) -> Granted:
+    """The grants with what ``read_pages`` has found."""
+    pages = {(run_id or b"").decode(): (arguments or b"", page) for run_id, arguments, page in rows}
     return [
-        (want, _with_page(claimed, pages) if claimed.task.run_id in missing and claimed.activity is None else claimed)
+        (
+            want,
+            msgspec.structs.replace(
+                claimed,
+                arguments=pages[claimed.task.run_id][0].decode(),
+                history=pages[claimed.task.run_id][1],
+            )
+            if _lacks_page(claimed)
+            else claimed,
+        )
         for want, claimed in granted
     ]
 
 
-def _with_page(claimed: Claimed, pages: dict[str, tuple[str, str]]) -> Claimed:
-    arguments, history = pages[claimed.task.run_id]
-    return msgspec.structs.replace(claimed, arguments=arguments, history=history)
+def _lacks_page(claimed: Claimed) -> bool:
+    return claimed.task.kind is TaskKind.WORKFLOW and claimed.arguments is None
 
 
 def ready_tasks(writes: WriteSet, now: datetime) -> tuple[dict[TaskKey, WakeKey], dict[WakeKey, float]]:

@@ -17,9 +17,9 @@ from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection, WakeKey
 from dw_core.limits import Limits
 from dw_core.protocol.problems import Problem
-from dw_runtime.pump.claims import Waiters, Want, claim
-from dw_runtime.pump.dispatch import Granted, complete, dispatch, ready_tasks
-from dw_runtime.store.database import Database, Session
+from dw_runtime.pump.claims import Claims, Waiters, Want
+from dw_runtime.pump.dispatch import Granted, dispatch, missing_pages, ready_tasks, with_pages
+from dw_runtime.store.link import Call, Link, Transaction
 from dw_runtime.store.loading import load
 from dw_runtime.store.writing import TaskKey, WriteSet
 from dw_runtime.telemetry.metrics import Metrics
@@ -53,7 +53,7 @@ class Pump:
 
     def __init__(
         self,
-        database: Database,
+        database_url: str,
         metrics: Metrics,
         *,
         limits: Limits,
@@ -63,7 +63,9 @@ class Pump:
         lanes: int = 2,
     ) -> None:
         self._bounds = bounds or PumpLimits()
-        self._lanes = [_Lane(database, metrics, limits, publish, waiters, self._bounds) for n in range(lanes)]
+        self._lanes = [
+            _Lane(Link(database_url, metrics), metrics, limits, publish, waiters, self._bounds) for _ in range(lanes)
+        ]
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -75,6 +77,7 @@ class Pump:
         for lane in self._lanes:
             lane.close()
         await asyncio.gather(*self._tasks)
+        await asyncio.gather(*(lane.disconnect() for lane in self._lanes))
 
     @property
     def is_alive(self) -> bool:
@@ -96,18 +99,18 @@ class Pump:
 
 
 class _Lane:
-    """One batch at a time."""
+    """One batch at a time, on a connection of its own."""
 
     def __init__(
         self,
-        database: Database,
+        link: Link,
         metrics: Metrics,
         limits: Limits,
         publish: Callable[[set[WakeKey]], None],
         waiters: Waiters | None,
         bounds: PumpLimits,
     ) -> None:
-        self._database = database
+        self._link = link
         self._metrics = metrics
         self._limits = limits
         self._publish = publish
@@ -117,6 +120,9 @@ class _Lane:
         self._probes: set[WakeKey] = set()
         self._work = asyncio.Event()
         self._is_closing = False
+
+    async def disconnect(self) -> None:
+        await self._link.close()
 
     def close(self) -> None:
         self._is_closing = True
@@ -187,16 +193,9 @@ class _Lane:
     async def _run(self, batch: Sequence[_Waiting], probes: set[WakeKey]) -> None:
         done = _Done()
         try:
-            async with self._database.transaction() as session:
-                if batch:
-                    await self._decide(session, [w.change for w in batch], done)
-                if self._waiters is not None:
-                    wants = self._waiters.wants(probes | set(done.due.values()))
-                    if wants:
-                        done.wants += wants
-                        found = await claim(session, wants)
-                        done.granted += found.granted
-                        done.leftover |= found.leftover
+            async with self._link.transaction() as transaction:
+                calls = await self._decide(transaction, [w.change for w in batch], done) if batch else []
+                await self._claim_and_commit(transaction, calls, probes, done)
             done.is_committed = True
         finally:
             if self._waiters is not None and done.wants:
@@ -219,9 +218,10 @@ class _Lane:
             for key, seconds in done.later.items():
                 self._waiters.wake_after(key, seconds)
 
-    async def _decide(self, session: Session, batch: Sequence[Input], done: _Done) -> None:
+    async def _decide(self, transaction: Transaction, batch: Sequence[Input], done: _Done) -> list[Call]:
+        """Decide every input; the statements that write what they change."""
         polls = [] if self._waiters is None else self._waiters.unchecked()
-        loaded = await load(session, batch, polls)
+        loaded = await load(transaction, batch, polls)
         if self._waiters is not None:
             self._waiters.checked(polls, loaded.repeated)
         writes = WriteSet()
@@ -238,14 +238,33 @@ class _Lane:
                 snapshots[outcome.run.run_id] = snapshot
             done.replies.append(outcome.reply)
         if writes.is_empty:
-            return
-        direct: Granted = []
+            return []
         if self._waiters is not None:
-            direct = dispatch(self._waiters, writes, snapshots, loaded.now)
-            done.wants += [want for want, _ in direct]
-        await writes.write(session)
-        done.granted += await complete(session, direct)
+            done.granted = dispatch(self._waiters, writes, snapshots, loaded.now)
+            done.wants = [want for want, _ in done.granted]
         done.due, done.later = ready_tasks(writes, loaded.now)
+        return writes.calls()
+
+    async def _claim_and_commit(
+        self, transaction: Transaction, calls: list[Call], probes: set[WakeKey], done: _Done
+    ) -> None:
+        """Write, look for tasks for the polls that direct dispatch could not serve, and commit."""
+        pages = missing_pages(done.granted)
+        wants = [] if self._waiters is None else self._waiters.wants(probes | set(done.due.values()))
+        done.wants += wants
+        if not wants:
+            if calls or transaction.is_open:
+                found = await transaction.commit(calls + pages)
+                done.granted = with_pages(done.granted, found[-1] if pages else ())
+            return
+        claims = Claims(wants)
+        found = await transaction.ask(calls + pages + claims.calls)
+        if pages:
+            done.granted = with_pages(done.granted, found[len(calls)])
+        claims.match(*found[len(calls) + len(pages) :])
+        await transaction.commit([] if claims.writes.is_empty else claims.writes.calls())
+        done.granted += claims.granted
+        done.leftover = claims.leftover
 
 
 class _Done:
