@@ -23,10 +23,15 @@ from dw_runtime.process import StartupError
 from dw_runtime.telemetry.logs import configure_logs
 from dw_standalone.embedded import EmbeddedServices
 
+IDLE_SECONDS_MAX = 30
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark; the exit code is 0 whenever every case could be measured, whatever the bars say."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.idle_seconds > IDLE_SECONDS_MAX:
+        parser.error(f"--idle-seconds must be at most {IDLE_SECONDS_MAX}: all of it lies within one poll")
     configure_logs("warning")
     try:
         results = _run(options)
@@ -82,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--warm-up", type=float, default=2, help="seconds before the window (default: 2)")
     parser.add_argument("--idle-polls", type=int, default=2000, help="held polls of the idle case; 0 leaves it out")
     parser.add_argument("--idle-queues", type=int, default=50, help="queues the idle polls wait on (default: 50)")
-    parser.add_argument("--idle-seconds", type=float, default=20, help="window of the idle case, at most 40")
+    parser.add_argument("--idle-seconds", type=float, default=20, help="window of the idle case (default: 20)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to a file")
     parser.add_argument("--profile", action="store_true", help="run the server under cProfile and show where time goes")
     return parser

@@ -17,6 +17,8 @@ from benchmarks.sampling import WAITERS, Probe, Sample
 from benchmarks.stack import BenchmarkError, Server
 
 HELD_SECONDS: Final = 20
+SETTLE_SECONDS: Final = 11
+"""An idle Postgres session reports its last transactions up to 10 s late."""
 PAUSE_SECONDS: Final = 0.1
 
 
@@ -101,6 +103,7 @@ def _load_result(in_flight: int, outcome: LoadOutcome, spent: Sample) -> LoadRes
     # The counters and the latencies are framed by two processes, a few ms apart: compare rates, not counts.
     rate = len(latencies) / outcome.seconds
     workflows = rate * spent.at
+    ours = spent.client_cpu + spent.server_cpu + spent.postgres_cpu
     return LoadResult(
         in_flight=in_flight,
         seconds=outcome.seconds,
@@ -115,6 +118,8 @@ def _load_result(in_flight: int, outcome: LoadOutcome, spent: Sample) -> LoadRes
         client_cores=spent.client_cpu / spent.at,
         server_cores=spent.server_cpu / spent.at,
         postgres_cores=spent.postgres_cpu / spent.at,
+        other_cores=max(0.0, spent.machine_cpu - ours) / spent.at,
+        cpu_ms_per_workflow=ours * 1000 / workflows,
     )
 
 
@@ -128,6 +133,7 @@ def measure_idle(server: Server, probe: Probe, polls: int, queues: int, seconds:
     empty_kib = probe.resident_kib()
     with load_process(IdlePlan(url=server.url, queue="idle", polls=polls, queues=queues)) as load:
         _wait_until_held(probe, polls)
+        load.run_for(min(SETTLE_SECONDS, seconds))
         load.tell("begin")
         before = probe.sample(load.pid)
         load.run_for(seconds)

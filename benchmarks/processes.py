@@ -17,6 +17,12 @@ def cpu_seconds(pid: int) -> float:
     return sum(_own_seconds(each) for each in (pid, *_children(pid)))
 
 
+def machine_cpu_seconds() -> float:
+    """Processor time that anything on the machine has used, since it was started; idle and stolen time left out."""
+    user, nice, system, _, _, interrupts, soft_interrupts = Path("/proc/stat").read_text().split()[1:8]
+    return sum(int(part) for part in (user, nice, system, interrupts, soft_interrupts)) / _TICKS_PER_SECOND
+
+
 def resident_kib(pid: int) -> int:
     """Resident memory of one process, in KiB."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_KIB

@@ -37,11 +37,14 @@ def _own_times(profile: Path) -> list[tuple[str, str, float]]:
 
 
 def _package(file: str, function: str) -> str:
+    """The package of a function; of one in C the type it belongs to, or the module."""
     if file == "~":
-        return f"built-in {function.strip('<>').split()[-1].split('.')[0]}" if "." in function else "built-in"
+        words = function.strip("<>").replace("'", "").split()
+        owner = words[words.index("of") + 1] if "of" in words else words[-1]
+        return f"built-in {owner.partition('.')[0]}"
     parts = Path(file).parts
     for marker in ("site-packages", "src"):
         if marker in parts:
             inside = parts[parts.index(marker) + 1 :]
             return ".".join(inside[:2]) if inside[0].startswith("dw_") else inside[0]
-    return f"python {Path(file).stem if len(parts) < 2 else parts[-2]}"
+    return f"python {parts[-2] if len(parts) > 2 else Path(file).stem}"

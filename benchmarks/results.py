@@ -12,6 +12,8 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
 
     ``requests`` are those the server answered, ``commits`` and ``statements`` those it counted itself;
     ``transactions`` is Postgres's own count of transactions in the database, with reads and empty claims.
+    ``other_cores`` is what the rest of the machine used meanwhile, the benchmark's own small processes included;
+    ``cpu_ms_per_workflow`` is client, server and Postgres together, and suffers least from a busy machine.
     """
 
     in_flight: int
@@ -27,6 +29,8 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     client_cores: float
     server_cores: float
     postgres_cores: float
+    other_cores: float
+    cpu_ms_per_workflow: float
 
 
 class IdleResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ import msgspec
 import psycopg
 from prometheus_client.parser import text_string_to_metric_families
 
-from benchmarks.processes import cpu_seconds, resident_kib
+from benchmarks.processes import cpu_seconds, machine_cpu_seconds, resident_kib
 from benchmarks.stack import Server, get, postmaster_pid
 
 REQUESTS: Final = "dw_http_request_seconds_count"
@@ -37,6 +37,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     client_cpu: float
     server_cpu: float
     postgres_cpu: float
+    machine_cpu: float
 
     def since(self, earlier: Sample) -> Sample:
         """The differences between two samples."""
@@ -73,6 +74,7 @@ class Probe:
             client_cpu=cpu_seconds(client_pid),
             server_cpu=cpu_seconds(self._server.pid),
             postgres_cpu=cpu_seconds(self._postmaster),
+            machine_cpu=machine_cpu_seconds(),
         )
 
     def metrics(self) -> Callable[[str], float]:

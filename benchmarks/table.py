@@ -29,7 +29,7 @@ def _environment(found: Environment) -> str:
 
 def _loads(loads: list[LoadResult]) -> str:
     head = ("in flight", "workflows/s", "p50 ms", "p99 ms", "requests", "commits", "xacts", "statements")
-    cores = ("client", "server", "Postgres")
+    cores = ("client", "server", "Postgres", "others", "CPU ms")
     rows = [
         (
             str(load.in_flight),
@@ -43,12 +43,15 @@ def _loads(loads: list[LoadResult]) -> str:
             f"{load.client_cores:.2f}",
             f"{load.server_cores:.2f}",
             f"{load.postgres_cores:.2f}",
+            f"{load.other_cores:.2f}",
+            f"{load.cpu_ms_per_workflow:.2f}",
         )
         for load in loads
     ]
     note = (
         "One no-op workflow with one no-op activity, one HTTP process, load from its own process.\n"
-        "requests, commits, xacts (counted by Postgres) and statements are per workflow; the last three are cores.\n"
+        "requests, commits, xacts (counted by Postgres) and statements are per workflow; client to others are cores,\n"
+        "others being the rest of the machine; CPU ms is what client, server and Postgres spend on one workflow.\n"
     )
     return note + _columns((*head, *cores), rows)
 
