@@ -21,10 +21,10 @@ _BUCKET_OF = {
 def page_size(query: Mapping[str, str], *, default: int, maximum: int, also: str | None = None) -> int:
     """``page_size`` (or the parameter ``also``) as an integer from 1 to ``maximum``; raises ``Invalid``."""
     name = also if also is not None and "page_size" not in query else "page_size"
-    text = query.get(name)
-    if text is None or text == "":
+    digits = query.get(name)
+    if not digits:
         return default
-    value = int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else 0
+    value = int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 9 else 0
     if not 1 <= value <= maximum:
         raise Invalid({name: [f"must be an integer from 1 to {maximum}"]})
     return value
@@ -32,22 +32,22 @@ def page_size(query: Mapping[str, str], *, default: int, maximum: int, also: str
 
 def status_bucket(query: Mapping[str, str]) -> Literal["running", "completed", "failed"] | None:
     """``status`` as a bucket, None for every run; raises ``Invalid`` naming the bucket that was meant."""
-    text = query.get("status")
-    if text is None or text == "":
+    asked = query.get("status")
+    if not asked:
         return None
-    match text:
+    match asked:
         case "running" | "completed" | "failed":
-            return text
-    meant = _BUCKET_OF.get(text.lower(), text.lower())
+            return asked
+    meant = _BUCKET_OF.get(asked.lower(), asked.lower())
     hint = f"; use {meant}" if meant in BUCKETS else ""
     raise Invalid({"status": [f"must be one of {', '.join(BUCKETS)}{hint}"]})
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
     """A boolean parameter: true, 1, false or 0; absent is false. Raises ``Invalid`` for anything else."""
-    text = query.get(name, "").lower()
-    if text in ("true", "1"):
+    given = query.get(name, "").lower()
+    if given in ("true", "1"):
         return True
-    if text in ("", "false", "0"):
+    if given in ("", "false", "0"):
         return False
     raise Invalid({name: ["must be true or false"]})

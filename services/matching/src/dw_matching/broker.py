@@ -25,7 +25,8 @@ METRIC_KIND: Final = {TaskKind.WORKFLOW: "workflow_task", TaskKind.ACTIVITY: "ac
 class Seat(msgspec.Struct, eq=False):
     """One held poll. ``future`` gives the claimed task, or None when the poll ends without one.
 
-    ``is_claiming`` while a transaction may grant it a task; ``is_over`` when its window has closed meanwhile.
+    ``is_claiming`` while a transaction may grant it a task, which began after ``looked_after_wakes`` wakes of its
+    queue; ``is_over`` when its window has closed meanwhile.
     """
 
     key: WakeKey
@@ -37,6 +38,7 @@ class Seat(msgspec.Struct, eq=False):
     is_retry_unchecked: bool
     is_single_look: bool = False
     is_claiming: bool = False
+    looked_after_wakes: int = 0
     is_over: bool = False
 
     def want(self) -> Want:
@@ -53,15 +55,15 @@ class Seat(msgspec.Struct, eq=False):
 
 
 class _Queue:
-    """The seats of one queue. ``empty_for`` are the kinds of poll that found nothing and since when no wake came;
-    ``is_stale`` tells that a wake came after the look that is under way began."""
+    """The seats of one queue. ``wakes`` counts the wakes heard; ``empty_for`` are the kinds of poll that have found
+    nothing since the last one."""
 
-    __slots__ = ("empty_for", "is_stale", "seats", "woken_at")
+    __slots__ = ("empty_for", "seats", "wakes", "woken_at")
 
     def __init__(self) -> None:
         self.seats: dict[Seat, None] = {}
         self.empty_for: set[object] = set()
-        self.is_stale = False
+        self.wakes = 0
         self.woken_at: float | None = None
 
 
@@ -176,7 +178,7 @@ class Broker:
         if queue is None:
             return
         queue.empty_for.clear()
-        queue.is_stale = True
+        queue.wakes += 1
         queue.woken_at = queue.woken_at or time.monotonic()
         if queue.seats:
             self._probe((key,))
@@ -190,7 +192,7 @@ class Broker:
         """Signals may have been lost: no queue is known to be empty."""
         for queue in self._queues.values():
             queue.empty_for.clear()
-            queue.is_stale = True
+            queue.wakes += 1
 
     def held(self) -> list[WakeKey]:
         """The queues with polls; queues that nobody waits on any more are dropped."""
@@ -229,13 +231,13 @@ class Broker:
             queue = self._queues.get(key)
             if queue is None:
                 continue
-            queue.is_stale = False
             if queue.woken_at is not None:
                 self._metrics.wake_lag_seconds.observe(now - queue.woken_at)
                 queue.woken_at = None
             for seat in queue.seats:
                 if not (seat.is_claiming or seat.is_over):
                     seat.is_claiming = True
+                    seat.looked_after_wakes = queue.wakes
                     found.append(seat.want())
         return found
 
@@ -245,24 +247,24 @@ class Broker:
         """The transaction has ended: hand out what it granted and remember which queues it found empty."""
         for want, claimed in granted:
             self._deliver(_seat(want), claimed)
+        again: set[WakeKey] = set()
         for want in wants:
             seat = _seat(want)
+            queue = self._queues.get(want.key)
             seat.is_claiming = False
+            # A failed commit may have leased a task all the same; the next look compares request ids first.
+            seat.is_retry_unchecked = not looked and seat.claimant.poll_request_id is not None
             if seat.is_over or seat.is_single_look:
                 self.leave(seat)
-            seat.is_retry_unchecked = seat.is_retry_unchecked and not looked
-            queue = self._queues.get(want.key)
-            has_found_nothing = queue is not None and seat in queue.seats and want.key not in leftover
-            if looked and queue is not None and has_found_nothing and not queue.is_stale:
-                queue.empty_for.add((seat.types, seat.build_id))
-        for key in {want.key for want in wants}:
-            queue = self._queues.get(key)
-            if queue is None or not queue.seats:
+            if not looked or queue is None or seat not in queue.seats or want.key in leftover:
                 continue
-            if key in leftover:
-                asyncio.get_running_loop().call_later(BUSY_PAUSE_SECONDS, self.wake, key)
-            elif looked and queue.is_stale:
-                self._probe((key,))
+            if queue.wakes == seat.looked_after_wakes:
+                queue.empty_for.add((seat.types, seat.build_id))
+            else:
+                again.add(want.key)
+        self._probe(again)
+        for key in leftover:
+            asyncio.get_running_loop().call_later(BUSY_PAUSE_SECONDS, self.wake, key)
 
     def _deliver(self, seat: Seat, claimed: Claimed) -> None:
         if seat.future.done():

@@ -61,7 +61,9 @@ class Lookout:
         named = encode_rows({"namespace": key.namespace, "kind": key.kind, "queue": key.queue} for key in keys)
         unchecked = self._broker.unchecked_requests()
         repeated = []
-        for namespace, kind, queue, request_id in await self._database.rows("look_around", named, unchecked):
+        for namespace, kind, queue, request_id in await self._database.rows(
+            "look_around", named, encode_rows(unchecked)
+        ):
             if request_id is None:
                 self._broker.wake(WakeKey(namespace, TaskKind(kind), queue))
             else:

@@ -92,9 +92,8 @@ class Registry:
             )
             if isinstance(outcome, Rejection):
                 return outcome
-            document = encode_rows([outcome])
-            assert document is not None
-            ((outcome.is_draining,),) = await session.rows("save_worker", document[1:-1])
+            document = msgspec.json.encode(outcome).decode()
+            ((outcome.is_draining,),) = await session.rows("save_worker", document)
         self._keep(outcome)
         return outcome
 

@@ -51,6 +51,9 @@ class Waiters(Protocol):
         """The transaction has ended. ``granted`` are committed leases; ``leftover`` queues still have ready tasks
         whose runs were busy; ``looked`` is False when the transaction failed and nothing was learned."""
 
+    def wake(self, key: WakeKey) -> None:
+        """A queue has ready tasks now."""
+
     def wake_after(self, key: WakeKey, seconds: float) -> None:
         """A task of this queue becomes due in ``seconds``."""
 

@@ -156,13 +156,9 @@ class _Lane:
         try:
             await self._run(batch, probes)
         except Exception as error:  # noqa: BLE001 - every failure is given to the callers it belongs to
-            if len(batch) > 1 and not isinstance(error, psycopg.OperationalError):
+            if batch and _can_run_again(error, len(batch)):
                 metrics.pump_splits.inc()
-                _log.warning("pump_batch_split", inputs=len(batch), error=type(error).__name__)
-                for single in batch:
-                    await self._run_alone(single)
-                self._probes |= probes
-            elif batch and _is_conflict(error):
+                _log.info("pump.batch_split", inputs=len(batch), error=type(error).__name__)
                 for single in batch:
                     await self._run_alone(single)
                 self._probes |= probes
@@ -175,8 +171,7 @@ class _Lane:
             try:
                 await self._run([single], set())
             except Exception as error:  # noqa: BLE001 - given to the caller
-                is_last = retry == self._bounds.conflict_retries_max
-                if is_last or not (_is_conflict(error) or isinstance(error, psycopg.errors.UniqueViolation)):
+                if retry == self._bounds.conflict_retries_max or not isinstance(error, _CONFLICTS):
                     self._give_up([single], error)
                     return
             else:
@@ -212,8 +207,11 @@ class _Lane:
                 single.reply.set_result(reply)
         for _, claimed in claims.granted:
             ready.tasks.pop((claimed.task.run_id, claimed.task.task_number), None)
-        self._publish(ready.keys)
+        left = ready.keys
+        self._publish(left)
         if self._waiters is not None:
+            for key in left:
+                self._waiters.wake(key)
             for key, seconds in ready.later.items():
                 self._waiters.wake_after(key, seconds)
 
@@ -259,5 +257,14 @@ class _Ready:
                     self.later[key] = min(delay, self.later.get(key, delay))
 
 
-def _is_conflict(error: Exception) -> bool:
-    return isinstance(error, psycopg.errors.SerializationFailure | psycopg.errors.DeadlockDetected)
+_CONFLICTS = (
+    psycopg.errors.SerializationFailure,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.UniqueViolation,
+)
+"""Two transactions met: 40001, 40P01, or two starts of one workflow id. Deciding again sees what the other one did."""
+
+
+def _can_run_again(error: Exception, inputs: int) -> bool:
+    """Whether the inputs of a failed batch are worth a try of their own: not when the database has gone."""
+    return isinstance(error, _CONFLICTS) or (inputs > 1 and not isinstance(error, psycopg.OperationalError))

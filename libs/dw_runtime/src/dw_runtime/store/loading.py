@@ -37,10 +37,9 @@ _decode_attempts = msgspec.json.Decoder(list[Attempt]).decode
 _encoder = msgspec.json.Encoder()
 
 
-def encode_rows(rows: Iterable[object]) -> str | None:
-    """A JSON array parameter; None when there is nothing."""
-    found = list(rows)
-    return _encoder.encode(found).decode() if found else None
+def encode_rows(rows: Iterable[object]) -> str:
+    """A JSON array parameter. Always text: parameters that change their type are prepared and planned anew."""
+    return _encoder.encode(list(rows)).decode()
 
 
 class Loaded(msgspec.Struct):
@@ -66,7 +65,7 @@ async def load(session: Session, batch: Sequence[Input]) -> Loaded:
         rows = await session.rows("lock_instances", named)
         current = {(namespace, workflow_id): run_id for namespace, workflow_id, run_id in rows}
     run_ids = sorted({i.run_id for i in batch if isinstance(i, RunInput)} | set(current.values()))
-    locked = await session.send("lock_runs", run_ids) if run_ids else None
+    locked = await session.send("lock_runs", encode_rows(run_ids)) if run_ids else None
     related = await session.send("read_related", *_related_parameters(batch, run_ids, current))
     by_run = {run_id: Snapshot() for run_id in run_ids}
     if locked is not None:
@@ -109,10 +108,10 @@ def _related_parameters(
         for change_id in c.parsed.change_ids
     ]
     return (
-        run_ids,
+        encode_rows(run_ids),
         encode_rows(points),
-        list(inboxes),
-        list(closing),
+        encode_rows(inboxes),
+        encode_rows(closing),
         encode_rows(groups),
         encode_rows(markers),
     )

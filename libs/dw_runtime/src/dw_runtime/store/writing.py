@@ -29,7 +29,7 @@ class WriteSet(msgspec.Struct):
 
     runs: dict[str, Run] = {}
     new_runs: dict[str, Run] = {}
-    details: list[Details] = []
+    details: dict[str, Details] = {}
     events: list[Event] = []
     opened: dict[TaskKey, Task] = {}
     changed: dict[TaskKey, Task] = {}
@@ -52,7 +52,7 @@ class WriteSet(msgspec.Struct):
         if transition.is_new_run:
             assert transition.details is not None
             self.new_runs[run_id] = run
-            self.details.append(transition.details)
+            self.details[run_id] = transition.details
         elif run_id in self.new_runs:
             self.new_runs[run_id] = run
         else:
@@ -96,11 +96,14 @@ class WriteSet(msgspec.Struct):
     async def write(self, session: Session) -> None:
         """Send the statements; what there is most of goes into one."""
         if self.new_runs:
-            await session.send("start_runs", encode_rows(self.new_runs.values()), encode_rows(self.details))
+            # In key order, so that two processes that start the same workflow ids wait for each other in one direction.
+            runs = sorted(self.new_runs.values(), key=lambda run: (run.namespace, run.workflow_id))
+            rows = (msgspec.structs.asdict(run) | msgspec.structs.asdict(self.details[run.run_id]) for run in runs)
+            await session.send("start_runs", encode_rows(rows))
         if self.commands:
             await session.send("record_commands", encode_rows(self.commands))
         if self.emptied:
-            await session.send("empty_inboxes", list(self.emptied))
+            await session.send("empty_inboxes", encode_rows(self.emptied))
         await session.send(
             "advance",
             encode_rows(self.events),

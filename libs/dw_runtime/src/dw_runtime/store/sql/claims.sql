@@ -84,7 +84,7 @@ WHERE EXISTS (
 UNION ALL
 SELECT NULL, NULL, NULL, t.poll_request_id
 FROM workflow_tasks t
-WHERE t.poll_request_id = ANY($2::text[]) AND t.state = 1;
+WHERE t.poll_request_id = ANY(ARRAY(SELECT json_array_elements_text($2::json))) AND t.state = 1;
 
 -- name: read_task
 -- One open task.

@@ -11,7 +11,7 @@ FOR UPDATE OF i;
 -- The runs of a batch, locked in run-id order.
 SELECT row_to_json(r)::text
 FROM workflow_runs r
-WHERE r.run_id = ANY($1::text[])
+WHERE r.run_id = ANY(ARRAY(SELECT json_array_elements_text($1::json)))
 ORDER BY r.run_id
 FOR UPDATE OF r;
 
@@ -21,12 +21,12 @@ WITH points AS (
     SELECT * FROM json_to_recordset($2::json) AS p(run_id text, task_number bigint, sequence bigint)
 ),
 tasks AS (
-    SELECT t.* FROM workflow_tasks t WHERE t.run_id = ANY($1::text[]) AND t.kind = 0
+    SELECT t.* FROM workflow_tasks t WHERE t.run_id = ANY(ARRAY(SELECT json_array_elements_text($1::json))) AND t.kind = 0
     UNION ALL
     SELECT t.* FROM points p JOIN workflow_tasks t ON t.run_id = p.run_id AND t.task_number = p.task_number
-    WHERE t.kind = 1 AND NOT t.run_id = ANY($4::text[])
+    WHERE t.kind = 1 AND NOT t.run_id = ANY(ARRAY(SELECT json_array_elements_text($4::json)))
     UNION ALL
-    SELECT t.* FROM workflow_tasks t WHERE t.run_id = ANY($4::text[]) AND t.kind = 1
+    SELECT t.* FROM workflow_tasks t WHERE t.run_id = ANY(ARRAY(SELECT json_array_elements_text($4::json))) AND t.kind = 1
 ),
 activities AS (
     SELECT a.run_id, a.sequence, a.activity_type, a.queue, a.status, a.has_retry_policy, a.retry_policy, a.timeouts,
@@ -64,7 +64,7 @@ SELECT
             ) ORDER BY i.ordinal
         )
         FROM workflow_inbox i
-        WHERE i.run_id = ANY($3::text[])
+        WHERE i.run_id = ANY(ARRAY(SELECT json_array_elements_text($3::json)))
     )::text;
 
 -- name: read_settled
