@@ -58,6 +58,9 @@ class Polls:
             self._wants.remove(entry)
             entry[1].set_result(claimed)
 
+    def wake(self, key: WakeKey) -> None:
+        return
+
     def wake_after(self, key: WakeKey, seconds: float) -> None:
         return
 

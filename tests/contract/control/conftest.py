@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from tests.contract.shell_client import Answer, call
 from tests.harness.control_plane import ControlPlane, control_plane
 
-Send = Callable[..., Awaitable[Answer]]
+Send = Callable[..., Coroutine[Any, Any, Answer]]
 
 
 @pytest.fixture

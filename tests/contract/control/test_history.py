@@ -27,7 +27,8 @@ async def test_pages_follow_each_other_until_the_token_is_null(send: Send) -> No
     assert whole["events"][3]["payload"]["reason"] == "enough"
     assert whole["control_plane"]["operation"] == "history"
 
-    seen, token = [], "MA=="
+    seen: list[object] = []
+    token: str | None = "MA=="
     while token is not None:
         page = (await send("GET", f"{path}?page_size=3&next_page_token={token}")).json
         seen += page["events"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from tests.contract.control.conftest import Send
@@ -65,8 +66,6 @@ async def test_what_does_not_exist_is_not_found(send: Send) -> None:
 
 
 async def test_a_run_that_is_no_longer_current_is_refused(send: Send, database_url: str) -> None:
-    import psycopg
-
     old = await start(send)
     new = await start(send, "stand-in")
     with psycopg.connect(database_url, autocommit=True) as connection:

@@ -17,8 +17,9 @@ from dw_core.payloads.codec import NULL_BLOB
 from dw_core.payloads.envelope import read_envelope
 from dw_core.payloads.errors import PayloadError
 from dw_core.protocol.problems import Problem
-from dw_matching.broker import Broker, Seat
+from dw_matching.broker import Broker
 from dw_matching.claim_status import claim_status
+from dw_matching.seats import Seat
 from dw_matching.task_documents import activity_task
 from dw_matching.waiting import wait_in
 from dw_matching.workflow_bridge import named_task

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from dw_matching.broker import Seat
+from dw_matching.seats import Seat
 
 
 class WorkflowTaskBridge(Protocol):

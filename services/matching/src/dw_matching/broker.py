@@ -7,11 +7,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-import msgspec
-
 from dw_core.engine.claims import Claimant
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
+from dw_matching.seats import Queue, Seat
 from dw_runtime.pump.claims import Claimed, Want
 from dw_runtime.telemetry.metrics import Metrics
 from dw_runtime.wake.bus import WakeBus
@@ -21,58 +20,15 @@ BUSY_PAUSE_SECONDS: Final = 0.005
 
 METRIC_KIND: Final = {TaskKind.WORKFLOW: "workflow_task", TaskKind.ACTIVITY: "activity_task"}
 
-
-class Seat(msgspec.Struct, eq=False):
-    """One held poll. ``future`` gives the claimed task, or None when the poll ends without one.
-
-    ``is_claiming`` while a transaction may grant it a task, which began after ``looked_after_wakes`` wakes of its
-    queue; ``is_over`` when its window has closed meanwhile.
-    """
-
-    key: WakeKey
-    claimant: Claimant
-    types: frozenset[str] | None
-    build_id: str | None
-    page_size: int
-    future: asyncio.Future[Claimed | None]
-    is_retry_unchecked: bool
-    is_single_look: bool = False
-    is_claiming: bool = False
-    looked_after_wakes: int = 0
-    is_over: bool = False
-
-    def want(self) -> Want:
-        """What the pump needs to know of this poll."""
-        return Want(
-            key=self.key,
-            claimant=self.claimant,
-            types=self.types,
-            build_id=self.build_id,
-            page_size=self.page_size,
-            is_retry_unchecked=self.is_retry_unchecked,
-            token=self,
-        )
-
-
-class _Queue:
-    """The seats of one queue. ``wakes`` counts the wakes heard; ``empty_for`` are the kinds of poll that have found
-    nothing since the last one."""
-
-    __slots__ = ("empty_for", "seats", "wakes", "woken_at")
-
-    def __init__(self) -> None:
-        self.seats: dict[Seat, None] = {}
-        self.empty_for: set[object] = set()
-        self.wakes = 0
-        self.woken_at: float | None = None
+Identity = tuple[WakeKey, str, str]
 
 
 class Broker:
     """Holds polls and asks the pump to look at their queues when there is a reason.
 
-    A queue is looked at when a poll arrives and the queue is not known to be empty, when a wake names it, and when the
-    once-a-second tick has found something ready. An idle poll costs no SQL. ``probe`` hands keys to the pump;
-    ``release`` gives back a task that was leased to a poll whose client had gone.
+    A queue is looked at when a poll arrives and the queue is not known to be empty for it, when a wake names it, and
+    when the once-a-second lookout has found something ready. An idle poll costs no SQL. ``probe`` hands keys to the
+    pump; ``release`` gives back a task that was leased to a poll whose client had gone.
     """
 
     def __init__(
@@ -86,8 +42,9 @@ class Broker:
         self._probe = probe
         self._release = release
         self._bus: WakeBus | None = None
-        self._queues: dict[WakeKey, _Queue] = {}
-        self._earlier: dict[tuple[WakeKey, str, str], Seat] = {}
+        self._queues: dict[WakeKey, Queue] = {}
+        self._by_request: dict[Identity, Seat] = {}
+        self._unchecked: dict[Seat, None] = {}
         self._is_closed = False
 
     def attach(self, bus: WakeBus) -> None:
@@ -117,28 +74,27 @@ class Broker:
             build_id=build_id,
             page_size=page_size,
             future=asyncio.get_running_loop().create_future(),
-            is_retry_unchecked=claimant.poll_request_id is not None,
+            is_unchecked=claimant.poll_request_id is not None,
             is_single_look=is_single_look,
         )
         if claimant.poll_request_id is not None:
             identity = (key, claimant.lease_owner, claimant.poll_request_id)
-            earlier = self._earlier.get(identity)
+            earlier = self._by_request.get(identity)
             if earlier is not None:
                 self.leave(earlier)
-            self._earlier[identity] = seat
+            self._by_request[identity] = seat
+            self._unchecked[seat] = None
         queue = self._queues.get(key)
         if queue is None:
-            queue = self._queues[key] = _Queue()
+            queue = self._queues[key] = Queue()
             if self._bus is not None:
                 self._bus.listen(key)
-        queue.seats[seat] = None
+        queue.add(seat)
         self._metrics.poll_waiters[METRIC_KIND[key.kind]].inc()
         if self._is_closed:
             self.leave(seat)
-        elif (types, build_id) not in queue.empty_for:
+        elif is_single_look or seat.fit not in queue.empty_for:
             self._probe((key,))
-        elif is_single_look:
-            self.leave(seat)
         return seat
 
     def leave(self, seat: Seat) -> None:
@@ -146,13 +102,14 @@ class Broker:
         queue = self._queues.get(seat.key)
         if queue is None or seat not in queue.seats:
             return
-        del queue.seats[seat]
+        queue.remove(seat)
+        self._unchecked.pop(seat, None)
         self._metrics.poll_waiters[METRIC_KIND[seat.key.kind]].dec()
         request_id = seat.claimant.poll_request_id
         if request_id is not None:
             identity = (seat.key, seat.claimant.lease_owner, request_id)
-            if self._earlier.get(identity) is seat:
-                del self._earlier[identity]
+            if self._by_request.get(identity) is seat:
+                del self._by_request[identity]
         if not seat.future.done():
             seat.future.set_result(None)
 
@@ -177,8 +134,7 @@ class Broker:
         queue = self._queues.get(key)
         if queue is None:
             return
-        queue.empty_for.clear()
-        queue.wakes += 1
+        queue.hear()
         queue.woken_at = queue.woken_at or time.monotonic()
         if queue.seats:
             self._probe((key,))
@@ -191,8 +147,7 @@ class Broker:
     def forget(self) -> None:
         """Signals may have been lost: no queue is known to be empty."""
         for queue in self._queues.values():
-            queue.empty_for.clear()
-            queue.wakes += 1
+            queue.hear()
 
     def held(self) -> list[WakeKey]:
         """The queues with polls; queues that nobody waits on any more are dropped."""
@@ -202,26 +157,37 @@ class Broker:
                 self._bus.ignore(key)
         return list(self._queues)
 
-    def unchecked_requests(self) -> list[str]:
-        """Request ids of held polls that have not been compared with earlier leases; they now count as compared."""
-        found = []
-        for queue in self._queues.values():
-            for seat in queue.seats:
-                if seat.is_retry_unchecked and seat.claimant.poll_request_id is not None:
-                    found.append(seat.claimant.poll_request_id)
-                    seat.is_retry_unchecked = False
-        return found
+    # -- repeated polls ----------------------------------------------------------------------------------------------
 
-    def recheck(self, request_ids: Iterable[str]) -> None:
-        """These polls repeat earlier ones that still hold leases: look them up with the next probe."""
-        wanted = set(request_ids)
-        for key, queue in self._queues.items():
-            for seat in queue.seats:
-                if seat.claimant.poll_request_id in wanted:
-                    seat.is_retry_unchecked = True
-                    self._probe((key,))
+    def unchecked(self) -> list[str]:
+        """Request ids of held polls that have not been compared with earlier leases yet."""
+        return [seat.claimant.poll_request_id or "" for seat in self._unchecked]
+
+    def checked(self, request_ids: Iterable[str], repeated: Iterable[str]) -> None:
+        """These ids have been compared. Polls among ``repeated`` stay unchecked; a probe gives them their lease."""
+        compared, again = set(request_ids), set(repeated)
+        for seat in list(self._unchecked):
+            if seat.claimant.poll_request_id in again:
+                self._probe((seat.key,))
+            elif seat.claimant.poll_request_id in compared:
+                self._check(seat)
+
+    def _check(self, seat: Seat) -> None:
+        seat.is_unchecked = False
+        self._unchecked.pop(seat, None)
 
     # -- the pump's side ---------------------------------------------------------------------------------------------
+
+    def take_idle(self, key: WakeKey, task_type: str, compatibility: str | None) -> Want | None:
+        """The first poll that may take such a task without a look: its queue is known to be empty for it."""
+        queue = self._queues.get(key)
+        if queue is None or not queue.empty_for:
+            return None
+        for seat in queue.idle:
+            is_free = not (seat.is_over or seat.is_unchecked)
+            if is_free and seat.fit in queue.empty_for and seat.takes(task_type, compatibility):
+                return queue.begin_claim(seat)
+        return None
 
     def wants(self, keys: Iterable[WakeKey]) -> list[Want]:
         """The polls on these queues that no other transaction is claiming for, in order of arrival."""
@@ -234,11 +200,7 @@ class Broker:
             if queue.woken_at is not None:
                 self._metrics.wake_lag_seconds.observe(now - queue.woken_at)
                 queue.woken_at = None
-            for seat in queue.seats:
-                if not (seat.is_claiming or seat.is_over):
-                    seat.is_claiming = True
-                    seat.looked_after_wakes = queue.wakes
-                    found.append(seat.want())
+            found += [queue.begin_claim(seat) for seat in list(queue.idle) if not seat.is_over]
         return found
 
     def settle(
@@ -251,17 +213,22 @@ class Broker:
         for want in wants:
             seat = _seat(want)
             queue = self._queues.get(want.key)
-            seat.is_claiming = False
-            # A failed commit may have leased a task all the same; the next look compares request ids first.
-            seat.is_retry_unchecked = not looked and seat.claimant.poll_request_id is not None
+            if queue is None or seat not in queue.seats:
+                continue
+            queue.end_claim(seat)
+            if looked:
+                self._check(seat)
+            elif seat.claimant.poll_request_id is not None:
+                # A failed commit may have leased a task all the same: compare before anything else is granted.
+                seat.is_unchecked = True
+                self._unchecked[seat] = None
             if seat.is_over or seat.is_single_look:
                 self.leave(seat)
-            if not looked or queue is None or seat not in queue.seats or want.key in leftover:
-                continue
-            if queue.wakes == seat.looked_after_wakes:
-                queue.empty_for.add((seat.types, seat.build_id))
-            else:
-                again.add(want.key)
+            elif looked and want.key not in leftover:
+                if queue.wakes == seat.looked_after_wakes:
+                    queue.empty_for.add(seat.fit)
+                else:
+                    again.add(want.key)
         self._probe(again)
         for key in leftover:
             asyncio.get_running_loop().call_later(BUSY_PAUSE_SECONDS, self.wake, key)

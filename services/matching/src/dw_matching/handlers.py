@@ -32,8 +32,9 @@ from dw_core.protocol.requests_worker import (
 from dw_core.protocol.timestamps import wire_time
 from dw_core.workers.registration import Registration, draining, refuse_poll
 from dw_matching.activity_bridge import ActivityTasks
-from dw_matching.broker import Broker, Seat
+from dw_matching.broker import Broker
 from dw_matching.registry import Registry
+from dw_matching.seats import Seat
 from dw_matching.workflow_bridge import WorkflowTasks
 from dw_runtime.http.call import Call, Handlers, Reply
 

@@ -59,14 +59,11 @@ class Lookout:
         if not keys:
             return
         named = encode_rows({"namespace": key.namespace, "kind": key.kind, "queue": key.queue} for key in keys)
-        unchecked = self._broker.unchecked_requests()
+        polls = self._broker.unchecked()
         repeated = []
-        for namespace, kind, queue, request_id in await self._database.rows(
-            "look_around", named, encode_rows(unchecked)
-        ):
+        for namespace, kind, queue, request_id in await self._database.rows("look_around", named, encode_rows(polls)):
             if request_id is None:
                 self._broker.wake(WakeKey(namespace, TaskKind(kind), queue))
             else:
                 repeated.append(request_id)
-        if repeated:
-            self._broker.recheck(repeated)
+        self._broker.checked(polls, repeated)

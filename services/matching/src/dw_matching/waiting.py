@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from dw_matching.broker import Broker, Seat
+from dw_matching.broker import Broker
+from dw_matching.seats import Seat
 from dw_runtime.pump.claims import Claimed
 
 

@@ -22,8 +22,9 @@ from dw_core.history.paging import encode_page_token
 from dw_core.ids import parse_task_id
 from dw_core.limits import HISTORY_PAGE_SIZE_MAX, Limits
 from dw_core.protocol.problems import Problem
-from dw_matching.broker import Broker, Seat
+from dw_matching.broker import Broker
 from dw_matching.claim_status import claim_status
+from dw_matching.seats import Seat
 from dw_matching.task_documents import history_page, workflow_task
 from dw_matching.waiting import wait_in
 from dw_runtime.pump.pump import Pump

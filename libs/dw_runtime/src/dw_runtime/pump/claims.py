@@ -45,6 +45,15 @@ class Waiters(Protocol):
     def wants(self, keys: Iterable[WakeKey]) -> list[Want]:
         """The polls that are waiting on these queues."""
 
+    def take_idle(self, key: WakeKey, task_type: str, compatibility: str | None) -> Want | None:
+        """The first poll that may take such a task without a look at its queue, which is known to be empty for it."""
+
+    def unchecked(self) -> list[str]:
+        """Request ids of held polls that have not been compared with earlier leases yet."""
+
+    def checked(self, request_ids: Iterable[str], repeated: Iterable[str]) -> None:
+        """These ids have been compared; ``repeated`` hold leases, which their polls must be given."""
+
     def settle(
         self, wants: Sequence[Want], granted: Sequence[tuple[Want, Claimed]], leftover: set[WakeKey], *, looked: bool
     ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -14,11 +13,12 @@ import structlog
 
 from dw_core.engine.decide import decide
 from dw_core.engine.inputs import Input, InstanceInput
-from dw_core.engine.rows import TaskState
+from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection, WakeKey
 from dw_core.limits import Limits
 from dw_core.protocol.problems import Problem
-from dw_runtime.pump.claims import ClaimResult, Waiters, Want, claim
+from dw_runtime.pump.claims import Waiters, Want, claim
+from dw_runtime.pump.dispatch import Granted, complete, dispatch, ready_tasks
 from dw_runtime.store.database import Database, Session
 from dw_runtime.store.loading import load
 from dw_runtime.store.writing import TaskKey, WriteSet
@@ -185,76 +185,80 @@ class _Lane:
                 single.reply.set_exception(error)
 
     async def _run(self, batch: Sequence[_Waiting], probes: set[WakeKey]) -> None:
-        replies: list[Reply] = []
-        ready = _Ready()
-        wants: list[Want] = []
-        claims = ClaimResult()
-        looked = False
+        done = _Done()
         try:
             async with self._database.transaction() as session:
                 if batch:
-                    await self._decide(session, [w.change for w in batch], replies, ready)
+                    await self._decide(session, [w.change for w in batch], done)
                 if self._waiters is not None:
-                    wants = self._waiters.wants(probes | ready.keys)
+                    wants = self._waiters.wants(probes | set(done.due.values()))
                     if wants:
-                        claims = await claim(session, wants)
-            looked = True
+                        done.wants += wants
+                        found = await claim(session, wants)
+                        done.granted += found.granted
+                        done.leftover |= found.leftover
+            done.is_committed = True
         finally:
-            if self._waiters is not None and wants:
-                self._waiters.settle(wants, claims.granted if looked else (), claims.leftover, looked=looked)
-        for single, reply in zip(batch, replies, strict=True):
+            if self._waiters is not None and done.wants:
+                granted = done.granted if done.is_committed else []
+                self._waiters.settle(done.wants, granted, done.leftover, looked=done.is_committed)
+        for single, reply in zip(batch, done.replies, strict=True):
             if not single.reply.done():
                 single.reply.set_result(reply)
-        for _, claimed in claims.granted:
-            ready.tasks.pop((claimed.task.run_id, claimed.task.task_number), None)
-        left = ready.keys
+        self._announce(done)
+
+    def _announce(self, done: _Done) -> None:
+        """Wake whoever may take what this batch has left ready."""
+        for _, claimed in done.granted:
+            done.due.pop((claimed.task.run_id, claimed.task.task_number), None)
+        left = set(done.due.values())
         self._publish(left)
         if self._waiters is not None:
             for key in left:
                 self._waiters.wake(key)
-            for key, seconds in ready.later.items():
+            for key, seconds in done.later.items():
                 self._waiters.wake_after(key, seconds)
 
-    async def _decide(self, session: Session, batch: Sequence[Input], replies: list[Reply], ready: _Ready) -> None:
-        loaded = await load(session, batch)
+    async def _decide(self, session: Session, batch: Sequence[Input], done: _Done) -> None:
+        polls = [] if self._waiters is None else self._waiters.unchecked()
+        loaded = await load(session, batch, polls)
+        if self._waiters is not None:
+            self._waiters.checked(polls, loaded.repeated)
         writes = WriteSet()
+        snapshots: dict[str, Snapshot] = {}
         for change in batch:
             snapshot = loaded.snapshot(change)
             outcome = decide(snapshot, change, loaded.now, self._limits)
             if isinstance(outcome, Rejection):
-                replies.append(outcome)
+                done.replies.append(outcome)
                 continue
             if outcome.changes_anything:
                 writes.add(outcome)
                 snapshot.fold(outcome)
-            replies.append(outcome.reply)
-        if not writes.is_empty:
-            await writes.write(session)
-        ready.collect(writes, loaded.now)
+                snapshots[outcome.run.run_id] = snapshot
+            done.replies.append(outcome.reply)
+        if writes.is_empty:
+            return
+        direct: Granted = []
+        if self._waiters is not None:
+            direct = dispatch(self._waiters, writes, snapshots, loaded.now)
+            done.wants += [want for want, _ in direct]
+        await writes.write(session)
+        done.granted += await complete(session, direct)
+        done.due, done.later = ready_tasks(writes, loaded.now)
 
 
-class _Ready:
-    """The tasks a batch has made claimable: those due now, and for the others when their queue is worth a look."""
+class _Done:
+    """What one transaction has come to."""
 
     def __init__(self) -> None:
-        self.tasks: dict[TaskKey, WakeKey] = {}
+        self.replies: list[Reply] = []
+        self.wants: list[Want] = []
+        self.granted: Granted = []
+        self.leftover: set[WakeKey] = set()
+        self.due: dict[TaskKey, WakeKey] = {}
         self.later: dict[WakeKey, float] = {}
-
-    @property
-    def keys(self) -> set[WakeKey]:
-        return set(self.tasks.values())
-
-    def collect(self, writes: WriteSet, now: datetime) -> None:
-        for tasks in (writes.opened, writes.changed):
-            for task_key, task in tasks.items():
-                if task.state is not TaskState.READY:
-                    continue
-                key = WakeKey(task.namespace, task.kind, task.queue)
-                delay = (task.available_at - now).total_seconds()
-                if delay <= 0:
-                    self.tasks[task_key] = key
-                else:
-                    self.later[key] = min(delay, self.later.get(key, delay))
+        self.is_committed = False
 
 
 _CONFLICTS = (

@@ -16,7 +16,7 @@ from dw_runtime.telemetry.metrics import Metrics
 Connection = AsyncConnection[TupleRow]
 Row = tuple[Any, ...]
 
-_SESSION = " ".join(
+SESSION_OPTIONS = " ".join(
     f"-c {name}={value}"
     for name, value in {
         "timezone": "UTC",
@@ -52,7 +52,7 @@ class Database:
             reconnect_timeout=3600.0,
             connection_class=AsyncConnection[TupleRow],
             configure=_configure,
-            kwargs={"options": _SESSION, "cursor_factory": AsyncRawCursor, "application_name": "dw-server"},
+            kwargs={"options": SESSION_OPTIONS, "cursor_factory": AsyncRawCursor, "application_name": "dw-server"},
         )
         metrics.pool_in_use.set_function(self._in_use)
 

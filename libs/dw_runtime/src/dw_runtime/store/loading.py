@@ -26,7 +26,9 @@ from dw_runtime.store.database import Session
 InstanceKey = tuple[str, str]
 _NAMES_A_TASK = (ActivityInput, SweepTask, ReleaseClaim, ClaimTask)
 
-_decode_run = msgspec.json.Decoder(Run).decode
+_decode_runs = msgspec.json.Decoder(list[Run]).decode
+_decode_keys = msgspec.json.Decoder(list[tuple[str, str, str]]).decode
+_decode_texts = msgspec.json.Decoder(list[str]).decode
 _decode_tasks = msgspec.json.Decoder(list[Task]).decode
 _decode_activities = msgspec.json.Decoder(list[Activity]).decode
 _decode_groups = msgspec.json.Decoder(list[Group]).decode
@@ -43,11 +45,13 @@ def encode_rows(rows: Iterable[object]) -> str:
 
 
 class Loaded(msgspec.Struct):
-    """The locked state of a batch: ``now`` is the database time after the locks were taken."""
+    """The locked state of a batch: ``now`` is the database time after the locks were taken; ``repeated`` are the poll
+    request ids asked about that hold a lease already."""
 
     now: datetime
     by_run: dict[str, Snapshot]
     by_instance: dict[InstanceKey, Snapshot]
+    repeated: list[str]
 
     def snapshot(self, change: Input) -> Snapshot:
         """The snapshot an input is decided on."""
@@ -56,27 +60,34 @@ class Loaded(msgspec.Struct):
         return self.by_run[change.run_id]
 
 
-async def load(session: Session, batch: Sequence[Input]) -> Loaded:
-    """Lock the runs of a batch in instance, then run order, and read what its decisions need."""
+async def load(session: Session, batch: Sequence[Input], polls: Sequence[str] = ()) -> Loaded:
+    """Lock the runs of a batch in instance, then run order, and read what its decisions need.
+
+    ``polls`` are request ids of held polls; the answer tells which of them were granted a lease before.
+    """
     keys = sorted({(i.namespace, i.workflow_id) for i in batch if isinstance(i, InstanceInput)})
     current: dict[InstanceKey, str] = {}
+    now: datetime | None = None
     if keys:
         named = encode_rows({"namespace": namespace, "workflow_id": workflow_id} for namespace, workflow_id in keys)
-        rows = await session.rows("lock_instances", named)
-        current = {(namespace, workflow_id): run_id for namespace, workflow_id, run_id in rows}
+        ((text, now),) = await session.rows("lock_instances", named)
+        current = {(namespace, workflow_id): run_id for namespace, workflow_id, run_id in _decode_keys(text or "[]")}
     run_ids = sorted({i.run_id for i in batch if isinstance(i, RunInput)} | set(current.values()))
-    locked = await session.send("lock_runs", encode_rows(run_ids)) if run_ids else None
-    related = await session.send("read_related", *_related_parameters(batch, run_ids, current))
     by_run = {run_id: Snapshot() for run_id in run_ids}
-    if locked is not None:
-        for (text,) in await locked.fetchall():
-            run = _decode_run(text)
-            by_run[run.run_id].run = run
-    row = await related.fetchone()
-    assert row is not None, "read_related always returns one row"
-    _fill(by_run, row[1:])
-    await _load_settled(session, batch, by_run)
-    return Loaded(row[0], by_run, {key: by_run[current[key]] if key in current else Snapshot() for key in keys})
+    repeated: list[str] = []
+    if run_ids or polls:
+        locked = await session.send("lock_runs", encode_rows(run_ids)) if run_ids else None
+        related = await session.send("read_related", *_related_parameters(batch, run_ids, current), encode_rows(polls))
+        if locked is not None:
+            ((text, now),) = await locked.fetchall()
+            for run in _decode_runs(text or "[]"):
+                by_run[run.run_id].run = run
+        (parts,) = await related.fetchall()
+        _fill(by_run, parts[:-1])
+        repeated = _decode_texts(parts[-1] or "[]")
+        await _load_settled(session, batch, by_run)
+    assert now is not None, "a batch names instances or runs"
+    return Loaded(now, by_run, {key: by_run[current[key]] if key in current else Snapshot() for key in keys}, repeated)
 
 
 def _related_parameters(

@@ -98,10 +98,8 @@ class WriteSet(msgspec.Struct):
         if self.new_runs:
             # In key order, so that two processes that start the same workflow ids wait for each other in one direction.
             runs = sorted(self.new_runs.values(), key=lambda run: (run.namespace, run.workflow_id))
-            rows = (msgspec.structs.asdict(run) | msgspec.structs.asdict(self.details[run.run_id]) for run in runs)
-            await session.send("start_runs", encode_rows(rows))
-        if self.commands:
-            await session.send("record_commands", encode_rows(self.commands))
+            started = [msgspec.structs.asdict(run) | msgspec.structs.asdict(self.details[run.run_id]) for run in runs]
+            await session.send("start_runs", encode_rows(started))
         if self.emptied:
             await session.send("empty_inboxes", encode_rows(self.emptied))
         await session.send(
@@ -115,6 +113,7 @@ class WriteSet(msgspec.Struct):
             encode_rows(self.new_activities.values()),
             encode_rows(self.activities.values()),
             encode_rows(self.attempts),
+            encode_rows(self.commands),
         )
         for name, rows in (
             ("open_groups", self.new_groups.values()),

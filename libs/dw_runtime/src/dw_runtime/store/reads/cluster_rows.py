@@ -144,14 +144,10 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetRow(msgspec.Struct, frozen=True, kw_only=True):
-    """``read_fleet``: totals over every namespace, the rest of one."""
+    """``read_fleet``: totals over every namespace, the workers of one."""
 
     total_workers: int
-    total_scopes: int
     supporting_workers: int
-    active_workers: int
-    queues: list[str]
-    build_ids: list[str]
     workers: list[WorkerRow]
 
     def listed(self) -> list[FleetWorker]:

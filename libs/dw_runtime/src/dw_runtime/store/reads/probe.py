@@ -22,8 +22,8 @@ from dw_runtime.store.surface import BOOKKEEPING_TABLE, inspected_relations, jud
 SERVER_VERSION_MIN = 140_000
 """Postgres 14, as ``server_version_num`` spells it."""
 TASKS_SCANNED_MAX = 10_000
-WORKERS_LISTED_MAX = 100
-"""Workers listed by ``worker_fleet`` (topology §3.3.4)."""
+WORKERS_READ_MAX = 10_000
+"""Live workers of a namespace that are read; discovery counts them and lists the newest."""
 
 _decode_pressure = msgspec.json.Decoder(PressureRow).decode
 _decode_fleet = msgspec.json.Decoder(FleetRow).decode
@@ -48,7 +48,7 @@ class PostgresProbe:
         A database whose tables are not there yet costs two more. Raises what the driver raises.
         """
         try:
-            ((missing, applied, has_namespace, version, active, scopes, supporting),) = await self._database.rows(
+            ((missing, applied, has_namespace, version, active, supporting),) = await self._database.rows(
                 "read_readiness", self._relations, default_namespace, self._stale_after_seconds, self._required
             )
         except psycopg.errors.UndefinedTable:
@@ -57,7 +57,7 @@ class PostgresProbe:
             migrations=judge(missing, applied),
             default_namespace_exists=has_namespace,
             backend=_backend(version),
-            workers=self._workers(active, scopes, supporting),
+            workers=self._workers(active, supporting),
         )
 
     async def snapshot(self, namespace: str) -> ClusterSnapshot:
@@ -67,14 +67,14 @@ class PostgresProbe:
             ((pressure_text,),) = await session.rows(
                 "read_task_pressure", self._redispatch_after_seconds, stale, TASKS_SCANNED_MAX
             )
-            ((fleet_text,),) = await session.rows("read_fleet", namespace, stale, self._required, WORKERS_LISTED_MAX)
+            ((fleet_text,),) = await session.rows("read_fleet", namespace, stale, self._required, WORKERS_READ_MAX)
             ((drains_text,),) = await session.rows("read_drains", stale, TASKS_SCANNED_MAX)
         pressure, fleet = _decode_pressure(pressure_text), _decode_fleet(fleet_text)
         counters = CoordinationCounters(
             history=HistoryRetention(events=pressure.history_events),
             tasks=pressure.tasks(),
             activities=pressure.activities(),
-            workers=self._workers(fleet.total_workers, fleet.total_scopes, fleet.supporting_workers),
+            workers=self._workers(fleet.total_workers, fleet.supporting_workers),
             drains=routing_drains(_decode_drains(drains_text)),
         )
         return ClusterSnapshot(counters=counters, workers=fleet.listed(), repair=pressure.repair())
@@ -86,11 +86,12 @@ class PostgresProbe:
             applied = {f"{name}.{phase}" for name, phase, _ in await self._database.rows("read_applied")}
         return StoreState(migrations=judge(missing, applied), default_namespace_exists=False)
 
-    def _workers(self, active: int, scopes: int, supporting: int) -> WorkerCompatibility:
+    def _workers(self, active: int, supporting: int) -> WorkerCompatibility:
+        """A worker polls one queue, so there are as many pairs of worker and queue as there are workers."""
         return WorkerCompatibility(
             required_compatibility=self._required,
             active_workers=active,
-            active_worker_scopes=scopes,
+            active_worker_scopes=active,
             active_workers_supporting_required=supporting,
             validation_mode=self._validation_mode,
         )

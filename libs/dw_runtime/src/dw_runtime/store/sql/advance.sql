@@ -60,6 +60,9 @@ settled AS (
         status = n.status, attempt_count = n.attempt_count, closed_at = n.closed_at
     FROM json_populate_recordset(NULL::activity_executions, $8::json) n
     WHERE a.run_id = n.run_id AND a.sequence = n.sequence
+),
+commands AS (
+    INSERT INTO workflow_commands SELECT n.* FROM json_populate_recordset(NULL::workflow_commands, $10::json) n
 )
 INSERT INTO activity_attempts
 SELECT n.* FROM json_populate_recordset(NULL::activity_attempts, $9::json) n;
@@ -87,10 +90,6 @@ FROM json_to_recordset($1::json) AS n(
     business_key text, status text, started_at timestamptz, closed_at timestamptz, memo jsonb, search_attributes jsonb,
     execution_timeout_seconds integer, run_timeout_seconds integer, arguments text
 );
-
--- name: record_commands
--- Record intake commands.
-INSERT INTO workflow_commands SELECT n.* FROM json_populate_recordset(NULL::workflow_commands, $1::json) n;
 
 -- name: open_groups
 -- Record new parallel groups.

@@ -66,6 +66,13 @@ JOIN workflow_tasks p
    AND p.queue = k.queue AND p.kind = k.kind AND p.state = 1 AND p.lease_expires_at > dw_now()
 JOIN workflow_runs r ON r.run_id = p.run_id;
 
+-- name: read_pages
+-- Arguments and first history page of runs whose task has just been leased. $1 is a JSON array of {run_id, up_to,
+-- page_size}.
+SELECT g.run_id, s.arguments, dw_history_page(g.run_id, 0, g.up_to, g.page_size)
+FROM json_to_recordset($1::json) AS g(run_id text, up_to bigint, page_size integer)
+JOIN workflow_run_summaries s ON s.run_id = g.run_id;
+
 -- name: read_history_page
 -- One page of a run's history as a JSON fragment. $1 run, $2 after sequence, $3 up to sequence, $4 page size.
 SELECT dw_history_page($1, $2, $3, $4);
@@ -79,7 +86,7 @@ WHERE EXISTS (
     SELECT 1
     FROM workflow_tasks t
     WHERE t.namespace = w.namespace AND t.queue = w.queue AND t.kind = w.kind AND t.state = 0
-      AND t.available_at <= dw_now()
+      AND t.available_at <= (SELECT dw_now())
 )
 UNION ALL
 SELECT NULL, NULL, NULL, t.poll_request_id

@@ -68,26 +68,22 @@ SELECT json_build_object(
 )::text;
 
 -- name: read_fleet
--- The live workers as one JSON object, of every namespace and of one: $1 namespace, $2 seconds of silence after which
--- a worker counts as gone, $3 required compatibility marker or null, $4 workers listed.
+-- The live workers as one JSON object, counted over every namespace and listed for one: $1 namespace, $2 seconds of
+-- silence after which a worker counts as gone, $3 required compatibility marker or null, $4 workers listed at most.
 WITH live AS MATERIALIZED (
     SELECT w.namespace, w.worker_id, w.task_queue, w.build_id, w.last_heartbeat_at AS recorded_at,
            w.last_heartbeat_at + make_interval(secs => $2::integer) AS expires_at
     FROM worker_registrations w
     WHERE w.last_heartbeat_at > dw_now() - make_interval(secs => $2::integer)
-),
-own AS (SELECT l.* FROM live l WHERE l.namespace = $1)
+)
 SELECT json_build_object(
     'total_workers', (SELECT count(*) FROM live),
-    'total_scopes', (SELECT count(DISTINCT (l.namespace, l.task_queue)) FROM live l),
     'supporting_workers', (SELECT count(*) FROM live l WHERE l.build_id = $3::text),
-    'active_workers', (SELECT count(*) FROM own),
-    'queues', (SELECT COALESCE(json_agg(DISTINCT o.task_queue), '[]') FROM own o),
-    'build_ids',
-        (SELECT COALESCE(json_agg(DISTINCT o.build_id) FILTER (WHERE o.build_id IS NOT NULL), '[]') FROM own o),
     'workers', (
         SELECT COALESCE(json_agg(n), '[]')
-        FROM (SELECT o.* FROM own o ORDER BY o.recorded_at DESC, o.worker_id LIMIT $4::integer) n
+        FROM (
+            SELECT l.* FROM live l WHERE l.namespace = $1 ORDER BY l.recorded_at DESC, l.worker_id LIMIT $4::integer
+        ) n
     )
 )::text;
 

@@ -1,22 +1,29 @@
 -- name: lock_instances
--- The instances that workflow-id inputs name, locked in key order, with their current run.
-SELECT i.namespace, i.workflow_id, i.current_run_id
-FROM workflow_instances i
-JOIN json_to_recordset($1::json) AS k(namespace text, workflow_id text)
-    ON i.namespace = k.namespace AND i.workflow_id = k.workflow_id
-ORDER BY i.namespace, i.workflow_id
-FOR UPDATE OF i;
+-- The instances that workflow-id inputs name, locked in key order, with their current run, and the time after that.
+WITH locked AS MATERIALIZED (
+    SELECT i.namespace, i.workflow_id, i.current_run_id
+    FROM workflow_instances i
+    JOIN json_to_recordset($1::json) AS k(namespace text, workflow_id text)
+        ON i.namespace = k.namespace AND i.workflow_id = k.workflow_id
+    ORDER BY i.namespace, i.workflow_id
+    FOR UPDATE OF i
+)
+SELECT (SELECT json_agg(json_build_array(l.namespace, l.workflow_id, l.current_run_id)) FROM locked l)::text, dw_now();
 
 -- name: lock_runs
--- The runs of a batch, locked in run-id order.
-SELECT row_to_json(r)::text
-FROM workflow_runs r
-WHERE r.run_id = ANY(ARRAY(SELECT json_array_elements_text($1::json)))
-ORDER BY r.run_id
-FOR UPDATE OF r;
+-- The runs of a batch, locked in run-id order, and the time after that.
+WITH locked AS MATERIALIZED (
+    SELECT r.*
+    FROM workflow_runs r
+    WHERE r.run_id = ANY(ARRAY(SELECT json_array_elements_text($1::json)))
+    ORDER BY r.run_id
+    FOR UPDATE OF r
+)
+SELECT (SELECT json_agg(l) FROM locked l)::text, dw_now();
 
 -- name: read_related
--- What the decisions of a batch need beside the locked runs, each part as one JSON array, and the time.
+-- What the decisions of a batch need beside the locked runs, each part as one JSON array. The last part are the
+-- request ids among $7 that hold a lease: held polls that repeat an earlier one.
 WITH points AS (
     SELECT * FROM json_to_recordset($2::json) AS p(run_id text, task_number bigint, sequence bigint)
 ),
@@ -39,7 +46,6 @@ activities AS (
     ) named ON a.run_id = named.run_id AND a.sequence = named.sequence
 )
 SELECT
-    dw_now(),
     (SELECT json_agg(t) FROM tasks t)::text,
     (SELECT json_agg(a) FROM activities a)::text,
     (
@@ -65,6 +71,11 @@ SELECT
         )
         FROM workflow_inbox i
         WHERE i.run_id = ANY(ARRAY(SELECT json_array_elements_text($3::json)))
+    )::text,
+    (
+        SELECT json_agg(p.poll_request_id)
+        FROM workflow_tasks p
+        WHERE p.poll_request_id = ANY(ARRAY(SELECT json_array_elements_text($7::json))) AND p.state = 1
     )::text;
 
 -- name: read_settled

@@ -27,10 +27,9 @@ SELECT
     ARRAY(SELECT m.name || '.' || m.phase FROM schema_migrations m),
     EXISTS (SELECT 1 FROM workflow_namespaces n WHERE n.name = $2),
     current_setting('server_version_num')::integer,
-    w.active, w.scopes, w.supporting
+    w.active, w.supporting
 FROM (
     SELECT count(*) AS active,
-           count(DISTINCT (r.namespace, r.task_queue)) AS scopes,
            count(*) FILTER (WHERE r.build_id = $4::text) AS supporting
     FROM worker_registrations r
     WHERE $4::text IS NOT NULL AND r.last_heartbeat_at > dw_now() - make_interval(secs => $3::integer)
