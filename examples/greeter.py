@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
+from collections.abc import Generator
+from typing import Any
 
 from durable_workflow import Client, Worker, activity, workflow
+from durable_workflow.workflow import WorkflowContext
 
 URL = os.environ.get("DURABLE_WORKFLOW_SERVER_URL", "http://127.0.0.1:8080")
 WORKER_URL = os.environ.get("DURABLE_WORKFLOW_WORKER_URL", URL)  # another one where the planes are apart
@@ -20,7 +23,7 @@ def greet(name: str) -> str:
 
 @workflow.defn(name="greeter")
 class Greeter:
-    def run(self, ctx, name: str):
+    def run(self, ctx: WorkflowContext, name: str) -> Generator[Any, Any, Any]:
         return (yield ctx.schedule_activity("greet", [name]))
 
 
