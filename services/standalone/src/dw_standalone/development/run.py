@@ -174,11 +174,10 @@ def _greeting(roles: list[Process], data_folder: Path | None) -> str:
 def _greeter_environment(roles: list[Process]) -> str:
     """The variables without which the example would look for the server elsewhere, as one types them."""
     first, second = roles[:2]
-    is_split = second.label == "worker plane"
     variables = []
-    if is_split or first.url != f"http://{DEFAULT_HOST}:{DEFAULT_PORT}":
+    if first.url != f"http://{DEFAULT_HOST}:{DEFAULT_PORT}":
         variables.append(f"DURABLE_WORKFLOW_SERVER_URL={first.url} ")
-    if is_split:
+    if second.label == "worker plane":
         variables.append(f"DURABLE_WORKFLOW_WORKER_URL={second.url} ")
     return "".join(variables)
 
