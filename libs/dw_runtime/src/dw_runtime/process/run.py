@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+
+import uvloop
 import contextlib
 import os
 import signal
@@ -48,7 +50,8 @@ def _serve(build: Build, settings: Settings, listener: socket.socket) -> int:
         await serve(build(settings), listener, settings.http.drain_seconds)
 
     try:
-        asyncio.run(body())
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(body())
     except SettingsError as error:
         return _refuse(error, EXIT_CONFIG)
     except StartupError as error:
