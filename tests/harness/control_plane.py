@@ -58,6 +58,15 @@ class Polls:
             self._wants.remove(entry)
             entry[1].set_result(claimed)
 
+    def take_idle(self, key: WakeKey, task_type: str, compatibility: str | None) -> Want | None:
+        return None
+
+    def unchecked(self) -> list[str]:
+        return []
+
+    def checked(self, request_ids: Iterable[str], repeated: Iterable[str]) -> None:
+        return
+
     def wake(self, key: WakeKey) -> None:
         return
 
@@ -140,7 +149,7 @@ async def control_plane(
     metrics, polls, bounds = Metrics(), Polls(), limits or Limits()
     database = Database(database_url, 4, metrics)
     await database.open()
-    pump = Pump(database, metrics, limits=bounds, publish=lambda keys: None, waiters=polls)
+    pump = Pump(database_url, metrics, limits=bounds, publish=lambda keys: None, waiters=polls)
     pump.start()
     try:
         await database.rows("ensure_namespace", namespace, "A test's own.", 30)

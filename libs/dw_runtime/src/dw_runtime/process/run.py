@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-
-import uvloop
 import contextlib
 import os
 import signal
@@ -12,6 +10,8 @@ import socket
 import sys
 import traceback
 from types import FrameType
+
+import uvloop
 
 from dw_runtime.process.codes import EXIT_CONFIG, EXIT_FAILURE, StartupError
 from dw_runtime.process.listen import bound_port, open_listener, reserve_port

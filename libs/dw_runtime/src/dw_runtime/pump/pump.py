@@ -12,7 +12,7 @@ import psycopg
 import structlog
 
 from dw_core.engine.decide import decide
-from dw_core.engine.inputs import Input, InstanceInput
+from dw_core.engine.inputs import Input
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection, WakeKey
 from dw_core.limits import Limits
@@ -44,11 +44,12 @@ class _Waiting(msgspec.Struct):
 
 
 class Pump:
-    """Runs inputs and probes in transactions, a few lanes side by side.
+    """Runs inputs and probes in transactions, one batch at a time, on a connection of its own.
 
-    All inputs of one run go down one lane, so that a process never waits for itself; the row lock on the run orders
-    processes. A rejected input leaves its batch before the write. A database error splits the batch and the inputs are
-    retried one by one; serialisation conflicts (40001, 40P01) are retried here and nowhere else.
+    One batch at a time keeps a process from waiting for its own row locks and lets batches grow with the load; other
+    processes are ordered by the row lock on the run. A rejected input leaves its batch before the write. A database
+    error splits the batch and the inputs are retried one by one; conflicts of two transactions (40001, 40P01, a
+    workflow id started twice) are retried here and nowhere else.
     """
 
     def __init__(
@@ -60,75 +61,43 @@ class Pump:
         publish: Callable[[set[WakeKey]], None],
         waiters: Waiters | None = None,
         bounds: PumpLimits | None = None,
-        lanes: int = 2,
     ) -> None:
-        self._bounds = bounds or PumpLimits()
-        self._lanes = [
-            _Lane(Link(database_url, metrics), metrics, limits, publish, waiters, self._bounds) for _ in range(lanes)
-        ]
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def start(self) -> None:
-        """Begin to run batches."""
-        self._tasks = [asyncio.create_task(lane.run(), name=f"pump-{n}") for n, lane in enumerate(self._lanes)]
-
-    async def stop(self) -> None:
-        """Finish what waits, then stop."""
-        for lane in self._lanes:
-            lane.close()
-        await asyncio.gather(*self._tasks)
-        await asyncio.gather(*(lane.disconnect() for lane in self._lanes))
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether every lane is running."""
-        return bool(self._tasks) and not any(task.done() for task in self._tasks)
-
-    async def submit(self, change: Input) -> Reply:
-        """Have an input decided and committed; returns its reply.
-
-        Raises :class:`Problem` ``backend_unavailable`` when too many inputs wait already, and ``psycopg.Error`` when
-        the database cannot be used.
-        """
-        subject = change.workflow_id if isinstance(change, InstanceInput) else change.run_id
-        return await self._lanes[hash(subject) % len(self._lanes)].submit(change)
-
-    def probe(self, keys: Iterable[WakeKey]) -> None:
-        """Look for claimable tasks on these queues with the next batch of the last lane."""
-        self._lanes[-1].probe(keys)
-
-
-class _Lane:
-    """One batch at a time, on a connection of its own."""
-
-    def __init__(
-        self,
-        link: Link,
-        metrics: Metrics,
-        limits: Limits,
-        publish: Callable[[set[WakeKey]], None],
-        waiters: Waiters | None,
-        bounds: PumpLimits,
-    ) -> None:
-        self._link = link
+        self._link = Link(database_url, metrics)
         self._metrics = metrics
         self._limits = limits
         self._publish = publish
         self._waiters = waiters
-        self._bounds = bounds
+        self._bounds = bounds or PumpLimits()
         self._waiting: list[_Waiting] = []
         self._probes: set[WakeKey] = set()
         self._work = asyncio.Event()
         self._is_closing = False
+        self._task: asyncio.Task[None] | None = None
+        metrics.pump_queue_inputs.set_function(lambda: float(len(self._waiting)))
 
-    async def disconnect(self) -> None:
-        await self._link.close()
+    def start(self) -> None:
+        """Begin to run batches."""
+        self._task = asyncio.create_task(self._loop(), name="pump")
 
-    def close(self) -> None:
+    async def stop(self) -> None:
+        """Finish what waits, then stop."""
         self._is_closing = True
         self._work.set()
+        if self._task is not None:
+            await self._task
+        await self._link.close()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether batches are being run."""
+        return self._task is not None and not self._task.done()
 
     async def submit(self, change: Input) -> Reply:
+        """Have an input decided and committed; returns its reply.
+
+        Raises :class:`Problem` ``backend_unavailable`` when too many inputs wait already or the pump is stopping, and
+        ``psycopg.Error`` when the database cannot be used.
+        """
         if len(self._waiting) >= self._bounds.waiting_inputs_max or self._is_closing:
             raise Problem("backend_unavailable", "The server is not taking more work right now.", retryable=True)
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
@@ -137,10 +106,12 @@ class _Lane:
         return await reply
 
     def probe(self, keys: Iterable[WakeKey]) -> None:
+        """Look for claimable tasks on these queues with the next batch."""
         self._probes.update(keys)
-        self._work.set()
+        if self._probes:
+            self._work.set()
 
-    async def run(self) -> None:
+    async def _loop(self) -> None:
         while True:
             await self._work.wait()
             size = self._bounds.batch_inputs_max
