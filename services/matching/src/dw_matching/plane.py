@@ -61,7 +61,7 @@ class WorkerPlane:
             node.pump, self.broker, node.database, lease_seconds=leases.activity_task_lease_seconds
         )
         self._lookout = Lookout(node.database, self.broker, interval_seconds=settings.polling.poll_interval_ms / 1000)
-        self._sweeper = Sweeper(
+        self.sweeper = Sweeper(
             node.database,
             node.pump,
             name="matching-leases",
@@ -135,14 +135,14 @@ class WorkerPlane:
     @property
     def loops(self) -> dict[str, Loop]:
         """The loops that must be running."""
-        return {"registry": self.registry, "lookout": self._lookout, "sweeper": self._sweeper}
+        return {"registry": self.registry, "lookout": self._lookout, "sweeper": self.sweeper}
 
     async def open(self) -> None:
         """Open the stores and start the loops."""
         await self.node.open()
         self.registry.start()
         self._lookout.start()
-        self._sweeper.start()
+        self.sweeper.start()
 
     async def drain(self) -> None:
         """Not ready any more; end every held poll and hold no more; return when nothing is in flight."""
@@ -153,7 +153,7 @@ class WorkerPlane:
 
     async def close(self) -> None:
         """Stop the loops, finish the pump, close the stores. No request is running any more."""
-        await self._sweeper.stop()
+        await self.sweeper.stop()
         await self._lookout.stop()
         await self.registry.stop()
         await asyncio.gather(*self._releases, return_exceptions=True)

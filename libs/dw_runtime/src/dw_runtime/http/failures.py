@@ -49,12 +49,12 @@ def new_error_id() -> str:
 def problem_body(problem: Problem, plane: Plane, *, is_task_poll: bool) -> dict[str, Any]:
     """The JSON members of a refusal: ``reason`` and ``message``, and ``error`` on the worker plane.
 
-    A poll that is refused with 503 also says ``task: null`` and ``poll_status`` (topology §4.3).
+    Every answer to a poll says ``task`` and ``poll_status``, a refusal too (worker-plane §7.3).
     """
     body: dict[str, Any] = {"reason": problem.reason, "message": problem.message}
     if plane is Plane.WORKER:
         body["error"] = problem.message
-    if is_task_poll and problem.status == 503:
+    if is_task_poll:
         body["task"] = None
         body["poll_status"] = "unavailable"
     body.update(problem.fields)
