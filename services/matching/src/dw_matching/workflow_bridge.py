@@ -14,7 +14,9 @@ from dw_core.engine.inputs import (
     CompleteWorkflowTask,
     FailWorkflowTask,
     HeartbeatWorkflowTask,
+    SweepTask,
     TimeOutRun,
+    WorkflowTaskInput,
 )
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import Rejection
@@ -93,7 +95,7 @@ class WorkflowTasks:
         check = CheckWorkflowTask(
             run_id=run_id, namespace=namespace, task_number=number, lease_owner=lease_owner, attempt=attempt
         )
-        last = settle(await self._pump.submit(check))["claimed_history_sequence"]
+        last = (await self._report(check))["claimed_history_sequence"]
         until = min(after_sequence + page_size, last)
         rows = await self._database.rows("read_history_page", run_id, after_sequence, last, page_size)
         has_more = until < last
@@ -122,10 +124,7 @@ class WorkflowTasks:
             parsed=parsed,
             errors=errors,
         )
-        reply = await self._pump.submit(change)
-        if isinstance(reply, Rejection) and reply.reason == "run_timed_out":
-            await self._pump.submit(TimeOutRun(run_id=run_id))
-        return settle(reply)
+        return await self._report(change)
 
     async def fail(
         self,
@@ -150,7 +149,7 @@ class WorkflowTasks:
             failure_type=failure_type,
             reason=reason,
         )
-        return settle(await self._pump.submit(change))
+        return await self._report(change)
 
     async def heartbeat(self, namespace: str, task_id: str, lease_owner: str, attempt: int) -> dict[str, Any]:
         """Renew the lease; see the protocol."""
@@ -163,7 +162,16 @@ class WorkflowTasks:
             attempt=attempt,
             lease_seconds=self._lease_seconds,
         )
-        return settle(await self._pump.submit(change))
+        return await self._report(change)
+
+    async def _report(self, report: WorkflowTaskInput) -> dict[str, Any]:
+        """Submit a report. One that finds its lease or its run past the end has that settled at once (§8.5, §8.8)."""
+        reply = await self._pump.submit(report)
+        if isinstance(reply, Rejection) and reply.reason == "lease_expired":
+            await self._pump.submit(SweepTask(run_id=report.run_id, task_number=report.task_number))
+        elif isinstance(reply, Rejection) and reply.reason == "run_timed_out":
+            await self._pump.submit(TimeOutRun(run_id=report.run_id))
+        return settle(reply)
 
 
 def named_task(task_id: str) -> tuple[str, int]:
