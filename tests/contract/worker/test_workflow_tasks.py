@@ -16,14 +16,14 @@ FAILURE = {"failure": {"message": "It broke.", "type": "ValueError"}}
 
 async def report(client: Client, task: dict[str, Any], verb: str, **fields: Any) -> Any:
     """One report on a workflow task that is right in everything but the given fields."""
-    body: dict[str, Any] = {
+    needed: dict[str, dict[str, Any]] = {
         "history": {"next_history_page_token": "MA=="},
         "heartbeat": {},
         "complete": {"commands": [COMPLETE]},
         "fail": FAILURE,
-    }[verb]
+    }
     task_id = fields.pop("task_id", task["task_id"])
-    return await client.post(f"/workflow-tasks/{task_id}/{verb}", {**fence(task), **body, **fields})
+    return await client.post(f"/workflow-tasks/{task_id}/{verb}", {**fence(task), **needed[verb], **fields})
 
 
 async def test_the_first_task_has_everything_a_worker_replays_from(client: Client, served: ServedPlane) -> None:
