@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import structlog
 
 from dw_core.engine.inputs import ReleaseClaim
+from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
 from dw_core.workers.registration import Registration
 from dw_matching.activity_bridge import ActivityTasks
@@ -20,8 +21,7 @@ from dw_runtime.http.call import Handlers
 from dw_runtime.node.node import Loop, Node, new_id
 from dw_runtime.pump.claims import Claimed
 from dw_runtime.settings import Settings
-from dw_runtime.store.database import Row
-from dw_runtime.sweeps import Sweep, Sweeper, run_input, task_input
+from dw_runtime.sweeps import DueRow, Sweeper
 from dw_runtime.telemetry.metrics import Metrics
 
 log = structlog.get_logger(__name__)
@@ -67,15 +67,8 @@ class WorkerPlane:
             name="matching-leases",
             holder=node.holder,
             interval_seconds=SWEEP_SECONDS,
-            sweeps=(
-                Sweep(
-                    statement="find_expired_leases",
-                    limit=SWEEP_LIMIT,
-                    to_input=task_input,
-                    settled=self._count_expiry,
-                ),
-                Sweep(statement="find_run_deadlines", limit=SWEEP_LIMIT, to_input=run_input),
-            ),
+            limit=SWEEP_LIMIT,
+            recovered=self._count_expiry,
         )
         self._releases: set[asyncio.Task[object]] = set()
 
@@ -109,8 +102,9 @@ class WorkerPlane:
     def _drain_worker(self, worker: Registration) -> None:
         self.broker.end_polls_of(worker.namespace, worker.worker_id)
 
-    def _count_expiry(self, row: Row) -> None:
-        self.node.metrics.lease_expiries[METRIC_KIND[row[3]]].inc()
+    def _count_expiry(self, row: DueRow) -> None:
+        assert row.kind is not None, "a task has a kind"
+        self.node.metrics.lease_expiries[METRIC_KIND[TaskKind(row.kind)]].inc()
 
     def handlers(self) -> Handlers:
         """The handlers of the plane by route name."""
