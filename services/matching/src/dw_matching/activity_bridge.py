@@ -19,9 +19,9 @@ from dw_core.payloads.errors import PayloadError
 from dw_core.protocol.problems import Problem
 from dw_matching.broker import Broker
 from dw_matching.claim_status import claim_status
-from dw_matching.seats import Seat
+from dw_matching.seats import Poll
 from dw_matching.task_documents import activity_task
-from dw_matching.waiting import wait_in
+from dw_matching.waiting import wait_for_task
 from dw_matching.workflow_bridge import named_task
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
@@ -37,9 +37,9 @@ class ActivityTasks:
         self._database = database
         self._lease_seconds = lease_seconds
 
-    async def poll(self, seat: Seat, timeout_seconds: float) -> dict[str, Any] | None:
+    async def poll(self, poll: Poll) -> dict[str, Any] | None:
         """Wait for a task; see the protocol."""
-        claimed = await wait_in(self._broker, seat, timeout_seconds)
+        claimed = await wait_for_task(self._broker, poll, TaskKind.ACTIVITY, self._lease_seconds)
         return None if claimed is None else activity_task(claimed)
 
     async def claim(self, namespace: str, task_id: str, lease_owner: str) -> dict[str, Any]:

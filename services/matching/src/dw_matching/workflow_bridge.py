@@ -24,9 +24,9 @@ from dw_core.limits import HISTORY_PAGE_SIZE_MAX, Limits
 from dw_core.protocol.problems import Problem
 from dw_matching.broker import Broker
 from dw_matching.claim_status import claim_status
-from dw_matching.seats import Seat
+from dw_matching.seats import Poll
 from dw_matching.task_documents import history_page, workflow_task
-from dw_matching.waiting import wait_in
+from dw_matching.waiting import wait_for_task
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
 from dw_runtime.store.database import Database
@@ -42,12 +42,10 @@ class WorkflowTasks:
         self._lease_seconds = lease_seconds
         self._limits = limits
 
-    async def poll(
-        self, seat: Seat, timeout_seconds: float, accept_encoding: str | None = None
-    ) -> dict[str, Any] | None:
+    async def poll(self, poll: Poll) -> dict[str, Any] | None:
         """Wait for a task; see the protocol."""
-        claimed = await wait_in(self._broker, seat, timeout_seconds)
-        return None if claimed is None else workflow_task(claimed, seat.page_size, accept_encoding, self._limits)
+        claimed = await wait_for_task(self._broker, poll, TaskKind.WORKFLOW, self._lease_seconds)
+        return None if claimed is None else workflow_task(claimed, poll.page_size, poll.accept_encoding, self._limits)
 
     async def claim(self, namespace: str, task_id: str, lease_owner: str) -> dict[str, Any]:
         """Lease one particular task; see the protocol."""
