@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from dw_core.engine.claims import Claimant
 from dw_core.engine.inputs import (
     ActivityInput,
     ClaimTask,
@@ -60,10 +61,10 @@ class Loaded(msgspec.Struct):
         return self.by_run[change.run_id]
 
 
-async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence[str] = ()) -> Loaded:
+async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence[Claimant] = ()) -> Loaded:
     """Lock the runs of a batch in instance, then run order, and read what its decisions need, in one round trip.
 
-    ``polls`` are request ids of held polls; the answer tells which of them were granted a lease before.
+    ``polls`` are claimants of held polls; the answer tells which of them were granted a lease before.
     """
     keys = sorted({(i.namespace, i.workflow_id) for i in batch if isinstance(i, InstanceInput)})
     named = encode_rows(_named(batch))

@@ -24,7 +24,7 @@ SELECT json_agg(l) FROM locked l;
 -- name: read_related
 -- The time after the locks, and what the decisions of a batch need beside the locked runs, each part as one JSON array.
 -- $1 names runs as in lock_runs and says which need their inbox and which their open activities. The last part are the
--- request ids among $5 that hold a lease: held polls that repeat an earlier one.
+-- request ids of the polls in $5 ({lease_owner, poll_request_id}) that hold a lease: they repeat an earlier poll.
 WITH named AS MATERIALIZED (
     SELECT COALESCE(k.run_id, i.current_run_id) AS run_id, bool_or(k.inbox) AS inbox, bool_or(k.closing) AS closing
     FROM json_to_recordset($1::json) AS k(run_id text, namespace text, workflow_id text, inbox boolean, closing boolean)
@@ -86,8 +86,9 @@ SELECT
     ),
     (
         SELECT json_agg(p.poll_request_id)
-        FROM workflow_tasks p
-        WHERE p.poll_request_id = ANY(ARRAY(SELECT json_array_elements_text($5::json))) AND p.state = 1
+        FROM json_to_recordset($5::json) AS k(lease_owner text, poll_request_id text)
+        JOIN workflow_tasks p
+            ON p.lease_owner = k.lease_owner AND p.poll_request_id = k.poll_request_id AND p.state = 1
     );
 
 -- name: read_settled
