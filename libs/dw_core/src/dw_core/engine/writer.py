@@ -144,6 +144,10 @@ class RunWriter:
             )
         )
 
+    def open_tasks(self) -> list[Task]:
+        """The open tasks of the snapshot as this decision has left them, and those it has opened."""
+        return [task for task in (self.snapshot.tasks | self.transition.tasks).values() if task is not None]
+
     def open_workflow_task(self, resume: Resume, *, available_at: datetime | None = None) -> Task:
         """Open the run's workflow task; there must be none."""
         assert self.workflow_task is None, f"run {self.run.run_id} already has an open workflow task"
@@ -165,6 +169,10 @@ class RunWriter:
         )
         self.open_task(task)
         return task
+
+    def newest_resume(self, earlier: Resume | None) -> Resume:
+        """The context of the newest wake: one of this decision, else the ``earlier`` one."""
+        return self._resume or earlier or {}
 
     def end_lease(self) -> None:
         """The workflow task's lease has ended: append what arrived meanwhile."""

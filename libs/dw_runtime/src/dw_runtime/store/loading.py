@@ -19,7 +19,7 @@ from dw_core.engine.inputs import (
     SweepTask,
     WorkflowTaskInput,
 )
-from dw_core.engine.rows import Activity, Attempt, Group, InboxEvent, Receipt, Run, Task, VersionMarker
+from dw_core.engine.rows import Activity, Attempt, Group, InboxEvent, Receipt, Run, Task, TaskState, VersionMarker
 from dw_core.engine.snapshot import Snapshot
 from dw_runtime.store.database import Session
 
@@ -142,13 +142,14 @@ def _fill(by_run: dict[str, Snapshot], parts: Sequence[str | None]) -> None:
 
 
 async def _load_settled(session: Session, batch: Sequence[Input], by_run: dict[str, Snapshot]) -> None:
-    """Reports that found nothing open are answered from the records of closed tasks and attempts."""
+    """Reports on a lease that has ended are answered from the records of closed tasks and attempts."""
     points: list[dict[str, object]] = []
     for change in batch:
         if isinstance(change, WorkflowTaskInput | ActivityInput):
             snapshot = by_run[change.run_id]
             task = snapshot.tasks.get(change.task_number)
-            if snapshot.run is not None and (task is None or task.attempt != change.attempt):
+            is_held = task is not None and task.state is TaskState.LEASED and task.attempt == change.attempt
+            if snapshot.run is not None and not is_held:
                 sequence = change.sequence if isinstance(change, ActivityInput) else 0
                 points.append(
                     {

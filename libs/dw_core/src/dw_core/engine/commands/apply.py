@@ -20,7 +20,7 @@ from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import execution_id, task_id
-from dw_core.limits import Limits
+from dw_core.limits import Limits, pending_activities_max
 
 
 def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits) -> Rejection | None:
@@ -71,7 +71,7 @@ def _over_limit(writer: RunWriter, batch: Parsed, limits: Limits) -> Rejection |
         (
             "pending_activity_count",
             writer.run.open_activity_count + batch.scheduled_activities,
-            limits.pending_activity_count,
+            pending_activities_max(limits),
         ),
     )
     for kind, value, limit in checks:
@@ -91,11 +91,15 @@ def _conflicting_marker(snapshot: Snapshot, batch: Parsed) -> Rejection | None:
         if not isinstance(command, RecordVersionMarker):
             continue
         if versions.setdefault(command.change_id, command.version) != command.version:
-            errors = {f"commands.{index}.version": ["differs from the version recorded for this change_id"]}
-            return Rejection(
-                "validation_failed", "The request is invalid.", {"errors": errors, "validation_errors": errors}
+            return invalid_commands(
+                {f"commands.{index}.version": ["differs from the version recorded for this change_id"]}
             )
     return None
+
+
+def invalid_commands(errors: dict[str, list[str]]) -> Rejection:
+    """The refusal of a batch; ``errors`` has messages by field (worker-plane §8.8)."""
+    return Rejection("validation_failed", "The request is invalid.", {"errors": errors, "validation_errors": errors})
 
 
 def _next_sequence(writer: RunWriter) -> int:
