@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dw_core.engine.commands.parse import parse_commands
+from dw_core.engine.rows import TaskKind
 from tests.unit.engine.commands import activity, entry, finish, group, leaf, side_effect
 from tests.unit.engine.world import World, accepted, rejected
 
@@ -143,7 +144,7 @@ def test_closing_the_run_cancels_open_leaves_with_their_paths(world: World) -> N
 def test_the_largest_group_is_accepted_and_counted_down(world: World) -> None:
     run_id = world.start()
     world.decide_with(*group(1, ["a"] * 1000))
-    for task in [claimed.task for claimed in world.poll(1, slots=10)]:  # type: ignore[arg-type]
+    for task in [claimed.task for claimed in world.poll(TaskKind.ACTIVITY, slots=10)]:
         world.complete_activity(task)
     assert world.memory.of_run("groups", run_id)[0]["open_count"] == 990
 

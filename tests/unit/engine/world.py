@@ -33,6 +33,7 @@ from dw_core.engine.inputs import (
     TimeOutRun,
 )
 from dw_core.engine.rows import Activity, Details, Run, Task, TaskKind
+from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection, Transition, WakeKey
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.ids import ulid
@@ -63,6 +64,11 @@ def _finish(work: Coroutine[Any, Any, T]) -> T:
     except StopIteration as end:
         return cast(T, end.value)
     raise AssertionError("nothing in this world waits")
+
+
+def _image(snapshot: Snapshot, change: Input) -> bytes:
+    fields = {name: getattr(snapshot, name) for name in Snapshot.__struct_fields__}
+    return _encode([fields | {"attempts": list(fields["attempts"].items())}, change])
 
 
 class World:
@@ -101,9 +107,9 @@ class World:
         replies: list[Reply] = []
         for change in batch:
             snapshot = loaded.snapshot(change)
-            before = _encode(snapshot), _encode(change)
+            before = _image(snapshot, change)
             outcome = decide(snapshot, change, loaded.now, self.limits)
-            assert (_encode(snapshot), _encode(change)) == before, "decide leaves its arguments alone"
+            assert _image(snapshot, change) == before, "decide leaves its arguments alone"
             if isinstance(outcome, Rejection):
                 replies.append(outcome)
                 continue

@@ -124,8 +124,12 @@ class RunWriter:
         return number
 
     def close_task(self, task: Task) -> None:
-        """Remove an open task."""
-        self.transition.tasks[task.task_number] = None
+        """Remove an open task; one that this decision has opened leaves no trace."""
+        if task.task_number in self.transition.created_tasks:
+            self.transition.created_tasks.remove(task.task_number)
+            del self.transition.tasks[task.task_number]
+        else:
+            self.transition.tasks[task.task_number] = None
         if task.kind is TaskKind.WORKFLOW:
             self.workflow_task = None
 
