@@ -213,7 +213,9 @@ class Memory:
             [self.tables[table][key] for key in sorted(keys) if key in self.tables[table]]
             for table, keys in (("receipts", receipts), ("attempts", attempts))
         ]
-        return [(_text(found[0]), _text(found[1]))]
+        named_activities = {(p["run_id"], p["sequence"]) for p in points if p["sequence"] > 0}
+        tasks = [t for _, t in self.tasks() if (t["run_id"], t["activity_sequence"]) in named_activities]
+        return [(_text(found[0]), _text(found[1]), _text(tasks))]
 
     def tasks(self) -> list[tuple[Key, Json]]:
         """Open tasks in the order in which a claim looks at them."""

@@ -44,7 +44,7 @@ REPLAY_BLOCKED_AFTER_FAILURES = 5
 """Consecutive replay failures after which a run is marked as blocked (engine §4.6)."""
 
 HEARTBEAT_EVENT_INTERVAL_SECONDS = 60
-"""History keeps at most one heartbeat event of an attempt in this time; every heartbeat renews the lease."""
+"""History keeps one heartbeat event for every such part of an attempt's life; every heartbeat renews the lease."""
 
 HEARTBEAT_DETAILS_BYTES_MAX = 65_536
 """JSON bytes of the details of one activity heartbeat (engine §5)."""

@@ -142,7 +142,10 @@ def _fill(by_run: dict[str, Snapshot], parts: Sequence[str | None]) -> None:
 
 
 async def _load_settled(session: Session, batch: Sequence[Input], by_run: dict[str, Snapshot]) -> None:
-    """Reports on a lease that has ended are answered from the records of closed tasks and attempts."""
+    """Reports on a lease that has ended are answered from the records of closed tasks and attempts.
+
+    They also get to see where their activity stands now: its open task, which has another number after a retry.
+    """
     points: list[dict[str, object]] = []
     for change in batch:
         if isinstance(change, WorkflowTaskInput | ActivityInput):
@@ -161,7 +164,9 @@ async def _load_settled(session: Session, batch: Sequence[Input], by_run: dict[s
                 )
     if not points:
         return
-    ((receipts, attempts),) = await session.rows("read_settled", encode_rows(points))
+    ((receipts, attempts, tasks),) = await session.rows("read_settled", encode_rows(points))
+    for task in _decode_tasks(tasks) if tasks else ():
+        by_run[task.run_id].tasks[task.task_number] = task
     for receipt in _decode_receipts(receipts) if receipts else ():
         by_run[receipt.run_id].receipts[receipt.task_number] = receipt
     for attempt in _decode_attempts(attempts) if attempts else ():
