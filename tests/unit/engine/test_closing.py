@@ -90,7 +90,7 @@ def test_terminate_of_an_unknown_workflow_is_not_found(world: World) -> None:
     ],
 )
 def test_a_run_past_its_earlier_deadline_is_closed_by_a_sweep(
-    world: World, timeouts: dict[str, int], kind: str
+    world: World, timeouts: dict[str, Any], kind: str
 ) -> None:
     run_id = world.start(**timeouts)
     world.decide_with(activity())

@@ -61,7 +61,7 @@ TREES = st.recursive(
     lambda inner: st.lists(st.sampled_from(["a", "b"]) | inner, min_size=1, max_size=3),
     max_leaves=3,
 )
-FAILURES = st.sampled_from(
+FAILURES: st.SearchStrategy[Json] = st.sampled_from(
     [
         {"message": "no", "type": "Flaky"},
         {"message": "no", "type": "Fatal"},
@@ -69,7 +69,9 @@ FAILURES = st.sampled_from(
     ]
 )
 TASK_FAILURES = st.sampled_from([WAITING_FOR_HISTORY, WAITING_FOR_HISTORY, "KeyError", "NonDeterministicReplayError"])
-CHANGED_FENCES = st.sampled_from([{}] * 12 + [{"attempt": 9}, {"lease_owner": "eve"}, {"task_number": 99}])
+CHANGED_FENCES: st.SearchStrategy[Json] = st.sampled_from(
+    [{}] * 12 + [{"attempt": 9}, {"lease_owner": "eve"}, {"task_number": 99}]
+)
 LIMITS = Limits(pending_activity_count=12, command_batch_size=9)
 
 REPORTS = (CompleteWorkflowTask, FailWorkflowTask, CompleteActivity, FailActivity)
@@ -103,7 +105,7 @@ def batches(draw: st.DrawFn) -> list[Json]:
             max_size=3,
         )
     )
-    end = draw(
+    end: list[Json] = draw(
         st.sampled_from([[]] * 6 + [[finish()], [give_up()], [finish(), side_effect()], [{"type": "start_timer"}]])
     )
     return [command for part in parts for command in part] + end

@@ -151,7 +151,7 @@ def test_the_largest_group_is_accepted_and_counted_down(world: World) -> None:
 
 def changed(command: dict[str, Any], **fields: Any) -> dict[str, Any]:
     """A grouped command whose only path entry, and flat keys, are changed."""
-    path = [command["parallel_group_path"][-1] | fields]
+    path: list[dict[str, Any]] = [command["parallel_group_path"][-1] | fields]
     return command | path[-1] | {"parallel_group_path": path}
 
 
