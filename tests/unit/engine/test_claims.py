@@ -148,3 +148,14 @@ def test_a_clock_that_steps_back_leaves_history_in_order(world: World) -> None:
     accepted(world.complete(task, finish()))
     times = [event["recorded_at"] for event in world.events(run_id)]
     assert times == ["2026-11-30T18:00:00.000000Z"] * 3
+
+
+def test_a_released_attempt_takes_its_deadlines_with_it(world: World) -> None:
+    world.start()
+    world.decide_with(activity(start_to_close_timeout=20, heartbeat_timeout=10))
+    task = world.claim_activity().task
+    world.heartbeat_activity(task, {"done": 1})
+    accepted(world.submit(release(task)))
+    (ready,) = world.tasks(task.run_id)
+    assert (ready.start_to_close_at, ready.heartbeat_at, ready.last_heartbeat_at) == (None, None, None)
+    assert (ready.heartbeat_details, ready.sweep_at) == ({"done": 1}, None)
