@@ -109,7 +109,10 @@ async def test_a_held_poll_learns_that_its_client_has_gone() -> None:
 
     async def poll(request: Call) -> Reply:
         hang_up.set()
-        await request.disconnected.wait()
+        assert request.hangup is not None
+        gone = asyncio.Event()
+        request.hangup.notify(gone.set)
+        await gone.wait()
         return Reply({"task": None, "poll_status": "empty"})
 
     shell = build_shell({"workflow_task_poll": poll})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -43,6 +44,18 @@ def copied_database(postgres_url: str, run_id: str, process: str) -> Iterator[st
         yield sibling(postgres_url, database)
     finally:
         drop_database(postgres_url, database)
+
+
+@contextmanager
+def temporary_database(postgres_url: str) -> Iterator[str]:
+    """Yield the URL of a new database without tables; it is dropped at the end."""
+    name = f"dw_test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    try:
+        yield sibling(postgres_url, name)
+    finally:
+        drop_database(postgres_url, name)
 
 
 def template_name(run_id: str) -> str:

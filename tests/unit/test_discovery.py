@@ -12,7 +12,8 @@ from referencing import Registry, Resource
 
 from dw_core.discovery.coordination import CHECKS, Blocked, Check, coordination_health
 from dw_core.discovery.envelope import DynamicParts, NodeIdentity, cluster_info, static_parts
-from dw_core.discovery.fleet import FleetWorker, task_repair, worker_fleet
+from dw_core.discovery.fleet import FleetWorker, worker_fleet
+from dw_core.discovery.repair import task_repair
 from dw_core.limits import (
     Limits,
     history_budget,

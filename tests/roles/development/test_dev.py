@@ -3,65 +3,15 @@
 from __future__ import annotations
 
 import http.client
-import os
 import signal
-import subprocess
-import sys
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.harness.processes import free_port, processes_with
+from tests.harness.development import Dev, running
 from tests.harness.waiting import wait_until
 
-MARK = "DW_TEST_MARK"
 END_SECONDS = 3
-
-
-class Dev:
-    """A running ``dw-server dev`` whose every process carries a mark in its environment."""
-
-    def __init__(self, folder: Path, *options: str) -> None:
-        self.port = free_port(3)
-        self.mark = uuid.uuid4().hex
-        environ = {name: value for name, value in os.environ.items() if not name.startswith(("DB_", "REDIS_"))}
-        environ.pop("DATABASE_URL", None)
-        command = [sys.executable, "-m", "dw_standalone.cli", "dev", "--port", str(self.port), *options]
-        self.process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env={**environ, MARK: self.mark},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def greeting(self) -> str:
-        """The block that is printed when everything is ready."""
-        assert self.process.stdout is not None
-        lines: list[str] = []
-        for line in self.process.stdout:
-            lines.append(line)
-            if "/api/workflows" in line:
-                return "".join(lines)
-        raise AssertionError("dev ended without a greeting: " + "".join(lines))
-
-    def processes(self) -> list[int]:
-        """Running processes that this dev started."""
-        return processes_with(MARK, self.mark)
-
-
-@contextmanager
-def running(folder: Path, *options: str) -> Iterator[Dev]:
-    dev = Dev(folder, *options)
-    try:
-        yield dev
-    finally:
-        dev.process.terminate()
-        dev.process.communicate(timeout=30)
 
 
 def status(port: int, path: str) -> int:

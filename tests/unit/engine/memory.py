@@ -7,13 +7,14 @@ checks of the schema; a violation is an assertion that names the rule. There is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from dw_core.engine.rows import TaskKind, TaskState
+from dw_core.engine.rows import Details, Run, TaskKind, TaskState
+from dw_runtime.store.link import Call, Row, Rows
 from dw_runtime.store.statements import statements
 
 Json = dict[str, Any]
@@ -94,26 +95,13 @@ CHECKS: dict[str, Callable[[Json], None]] = {
 }
 
 
-class Cursor(NamedTuple):
-    """The rows of one statement."""
-
-    rows: list[tuple[Any, ...]]
-
-    async def fetchall(self) -> list[tuple[Any, ...]]:
-        """All rows."""
-        return self.rows
-
-    async def fetchone(self) -> tuple[Any, ...] | None:
-        """The first row."""
-        return self.rows[0] if self.rows else None
+def _rows(parameter: str) -> list[Any]:
+    return list(_decode(parameter))
 
 
-def _rows(parameter: str | None) -> list[Any]:
-    return [] if parameter is None else list(_decode(parameter))
-
-
-def _text(found: list[Any]) -> str | None:
-    return _encode(found).decode() if found else None
+def _cell(found: list[Any]) -> bytes | None:
+    """What ``json_agg`` answers: null for nothing."""
+    return _encode(found) if found else None
 
 
 class Memory:
@@ -126,29 +114,25 @@ class Memory:
         self.details: dict[str, Json] = {}
         self.inbox: list[Json] = []
         self.touched: set[str] = set()
-        self._statements: dict[str, Callable[..., list[tuple[Any, ...]]]] = {
+        self._statements: dict[str, Callable[..., list[Row]]] = {
             "lock_instances": self._lock_instances,
             "lock_runs": self._lock_runs,
             "read_related": self._read_related,
             "read_settled": self._read_settled,
             "start_runs": self._start_runs,
             "advance": self._advance,
-            "record_commands": self._inserting("commands"),
             "open_groups": self._inserting("groups"),
             "count_groups": self._count_groups,
             "record_markers": self._inserting("markers"),
             "empty_inboxes": self._empty_inboxes,
             "fill_inboxes": self._fill_inboxes,
             "pick_tasks": self._pick_tasks,
+            "read_pages": self._read_pages,
         }
 
-    async def send(self, name: str, *parameters: Any) -> Cursor:
-        """Run one named statement."""
-        return Cursor(self._statements[name](*parameters))
-
-    async def rows(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Run one named statement and return its rows."""
-        return self._statements[name](*parameters)
+    async def ask(self, calls: Sequence[Call]) -> list[Rows]:
+        """Run named statements; the rows of each."""
+        return [self._statements[name](*parameters) for name, *parameters in calls]
 
     def image(self) -> bytes:
         """Everything that is stored, to compare two moments byte for byte."""
@@ -161,15 +145,23 @@ class Memory:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def _lock_instances(self, named: str) -> list[tuple[Any, ...]]:
+    def _lock_instances(self, named: str) -> list[Row]:
         keys = [(row["namespace"], row["workflow_id"]) for row in _rows(named)]
-        return [(*key, self.instances[key]) for key in sorted(keys) if key in self.instances]
+        return [() for key in keys if key in self.instances]
 
-    def _lock_runs(self, run_ids: list[str]) -> list[tuple[Any, ...]]:
+    def _named(self, named: str) -> Iterator[tuple[str, Json]]:
+        """The runs that a batch names, with what else it says about each."""
+        for row in _rows(named):
+            run_id = row.get("run_id") or self.instances.get((row.get("namespace"), row.get("workflow_id")))
+            if run_id is not None:
+                yield run_id, row
+
+    def _lock_runs(self, named: str) -> list[Row]:
         runs = self.tables["runs"]
-        return [(_encode(runs[run_id,]).decode(),) for run_id in run_ids if (run_id,) in runs]
+        run_ids = {run_id for run_id, _ in self._named(named)}
+        return [(_cell([runs[run_id,] for run_id in sorted(run_ids) if (run_id,) in runs]),)]
 
-    def _related_tasks(self, run_ids: list[str], points: list[Json], closing: list[str]) -> Iterator[Json]:
+    def _related_tasks(self, run_ids: set[str], points: list[Json], closing: set[str]) -> Iterator[Json]:
         named = {(point["run_id"], point["task_number"]) for point in points}
         for key, task in self.tasks():
             if task["kind"] == TaskKind.WORKFLOW:
@@ -178,15 +170,10 @@ class Memory:
             elif task["run_id"] in closing or key in named:
                 yield task
 
-    def _read_related(
-        self,
-        run_ids: list[str],
-        points: str | None,
-        inboxes: list[str],
-        closing: list[str],
-        groups: str | None,
-        markers: str | None,
-    ) -> list[tuple[Any, ...]]:
+    def _read_related(self, named: str, points: str, groups: str, markers: str, _polls: str) -> list[Row]:
+        run_ids = {run_id for run_id, _ in self._named(named)}
+        inboxes = {run_id for run_id, row in self._named(named) if row["inbox"]}
+        closing = {run_id for run_id, row in self._named(named) if row["closing"]}
         tasks = list(self._related_tasks(run_ids, _rows(points), closing))
         sequences = {(p["run_id"], p["sequence"]) for p in _rows(points) if p["sequence"] > 0}
         sequences |= {(t["run_id"], t["activity_sequence"]) for t in tasks if t["kind"] == TaskKind.ACTIVITY}
@@ -196,16 +183,17 @@ class Memory:
         changes = {(m["run_id"], m["change_id"]) for m in _rows(markers)}
         return [
             (
-                self.now,
-                _text(tasks),
-                _text([{name: value for name, value in a.items() if name != "arguments"} for a in activities]),
-                _text([self.tables["groups"][key] for key in sorted(bases) if key in self.tables["groups"]]),
-                _text([self.tables["markers"][key] for key in sorted(changes) if key in self.tables["markers"]]),
-                _text([row for row in self.inbox if row["run_id"] in inboxes]),
+                _encode(self.now),
+                _cell(tasks),
+                _cell([{name: value for name, value in a.items() if name != "arguments"} for a in activities]),
+                _cell([self.tables["groups"][key] for key in sorted(bases) if key in self.tables["groups"]]),
+                _cell([self.tables["markers"][key] for key in sorted(changes) if key in self.tables["markers"]]),
+                _cell([row for row in self.inbox if row["run_id"] in inboxes]),
+                None,
             )
         ]
 
-    def _read_settled(self, named: str) -> list[tuple[Any, ...]]:
+    def _read_settled(self, named: str) -> list[Row]:
         points = _rows(named)
         receipts = {(p["run_id"], p["task_number"]) for p in points}
         attempts = {(p["run_id"], p["sequence"], p["attempt"]) for p in points}
@@ -215,7 +203,7 @@ class Memory:
         ]
         named_activities = {(p["run_id"], p["sequence"]) for p in points if p["sequence"] > 0}
         tasks = [t for _, t in self.tasks() if (t["run_id"], t["activity_sequence"]) in named_activities]
-        return [(_text(found[0]), _text(found[1]), _text(tasks))]
+        return [(_cell(found[0]), _cell(found[1]), _cell(tasks))]
 
     def tasks(self) -> list[tuple[Key, Json]]:
         """Open tasks in the order in which a claim looks at them."""
@@ -225,8 +213,8 @@ class Memory:
 
         return sorted(self.tables["tasks"].items(), key=order)
 
-    def _pick_tasks(self, named: str) -> list[tuple[Any, ...]]:
-        picked: list[tuple[Any, ...]] = []
+    def _pick_tasks(self, named: str) -> list[Row]:
+        picked: list[Row] = []
         for want in _rows(named):
             found = [task for _, task in self.tasks() if self._is_claimable(task, want)]
             picked.extend(self._picked(task, want["position"]) for task in found[: want["slots"]])
@@ -238,17 +226,26 @@ class Memory:
         is_overdue = task["sweep_at"] is not None and datetime.fromisoformat(task["sweep_at"]) <= self.now
         return is_wanted and is_due and not is_overdue and (want["types"] is None or task["task_type"] in want["types"])
 
-    def _picked(self, task: Json, position: int) -> tuple[Any, ...]:
+    def _picked(self, task: Json, position: int) -> Row:
         run_id = task["run_id"]
         run = self.tables["runs"][run_id,]
         if task["kind"] == TaskKind.ACTIVITY:
             activity = self.tables["activities"][run_id, task["activity_sequence"]]
             has_leased = any(t["kind"] == 0 and t["state"] == 1 for t in self.of_run("tasks", run_id))
-            tail: tuple[Any, ...] = (has_leased, _encode(activity).decode(), None, None)
+            tail: Row = (_encode(has_leased), _encode(activity), None, None)
         else:
             history = ",".join(event["body"] for event in self.of_run("events", run_id))
-            tail = (False, None, self.details[run_id]["arguments"], history)
-        return (self.now, _encode(task).decode(), _encode(run).decode(), *tail, position)
+            tail = (b"false", None, self.details[run_id]["arguments"].encode(), history.encode())
+        return (_encode(self.now), _encode(task), _encode(run), *tail, _encode(position))
+
+    def _read_pages(self, asked: str) -> list[Row]:
+        pages: list[Row] = []
+        for row in _rows(asked):
+            events = self.of_run("events", row["run_id"])[: row["up_to"]]
+            history = ",".join(event["body"] for event in events)
+            arguments = self.details[row["run_id"]]["arguments"]
+            pages.append((row["run_id"].encode(), arguments.encode(), history.encode()))
+        return pages
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -266,30 +263,32 @@ class Memory:
         CHECKS[table](stored)
         self.touched.add(row["run_id"])
 
-    def _inserting(self, table: str) -> Callable[[str], list[tuple[Any, ...]]]:
-        def insert(rows: str) -> list[tuple[Any, ...]]:
+    def _inserting(self, table: str) -> Callable[[str], list[Row]]:
+        def insert(rows: str) -> list[Row]:
             for row in _rows(rows):
                 self._insert(table, row)
             return []
 
         return insert
 
-    def _count_groups(self, rows: str) -> list[tuple[Any, ...]]:
+    def _count_groups(self, rows: str) -> list[Row]:
         for row in _rows(rows):
             self._update("groups", row)
         return []
 
-    def _start_runs(self, runs: str, details: str) -> list[tuple[Any, ...]]:
+    def _start_runs(self, runs: str) -> list[Row]:
         for row in _rows(runs):
             key = (row["namespace"], row["workflow_id"])
             assert key not in self.instances, f"instance {key} is unique"
             self.instances[key] = row["run_id"]
-            self._insert("runs", row)
-        self.details.update((row["run_id"], row) for row in _rows(details))
+            self._insert("runs", {name: row[name] for name in Run.__struct_fields__})
+            self.details[row["run_id"]] = {name: row[name] for name in Details.__struct_fields__}
         return []
 
-    def _advance(self, *parameters: str | None) -> list[tuple[Any, ...]]:
-        events, runs, gone, opened, changed, receipts, new_activities, activities, attempts = map(_rows, parameters)
+    def _advance(self, *parameters: str) -> list[Row]:
+        events, runs, gone, opened, changed, receipts, new_activities, activities, attempts, commands = map(
+            _rows, parameters
+        )
         for row in runs:
             self._update("runs", row)
         for row in gone:
@@ -300,6 +299,7 @@ class Memory:
             ("receipts", receipts),
             ("activities", new_activities),
             ("attempts", attempts),
+            ("commands", commands),
         ):
             for row in inserted:
                 self._insert(table, row)
@@ -312,10 +312,10 @@ class Memory:
             assert len(workflow_tasks) <= 1, f"run {run_id} has one open workflow task"
         return []
 
-    def _empty_inboxes(self, run_ids: list[str]) -> list[tuple[Any, ...]]:
-        self.inbox = [row for row in self.inbox if row["run_id"] not in run_ids]
+    def _empty_inboxes(self, run_ids: str) -> list[Row]:
+        self.inbox = [row for row in self.inbox if row["run_id"] not in _rows(run_ids)]
         return []
 
-    def _fill_inboxes(self, rows: str) -> list[tuple[Any, ...]]:
+    def _fill_inboxes(self, rows: str) -> list[Row]:
         self.inbox.extend(_rows(rows))
         return []

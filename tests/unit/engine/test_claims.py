@@ -9,7 +9,7 @@ import pytest
 from dw_core.engine.inputs import RecoverLeases, ReleaseClaim
 from dw_core.engine.rows import Task, TaskKind, TaskState
 from tests.unit.engine.commands import activity, finish, retrying
-from tests.unit.engine.world import NAMESPACE, World, accepted, rejected
+from tests.unit.engine.world import NAMESPACE, World, accepted, poll, rejected
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_a_workflow_claim_remembers_how_much_history_its_worker_sees(world: Worl
     assert (task.claimed_history_sequence, task.sweep_at) == (2, task.lease_expires_at)
     assert world.workflow_task(run_id) == task
     assert claimed.arguments == world.memory.details[run_id]["arguments"]
-    assert claimed.history == ",".join(row["body"] for row in world.memory.of_run("events", run_id))
+    assert claimed.history == ",".join(row["body"] for row in world.memory.of_run("events", run_id)).encode()
 
 
 def test_polls_take_due_tasks_by_priority_and_age(world: World) -> None:
@@ -45,6 +45,21 @@ def test_activities_of_one_run_are_claimed_in_one_pass(world: World) -> None:
     claimed = world.poll(TaskKind.ACTIVITY, slots=3)
     assert [found.task.task_type for found in claimed] == ["a", "b"]
     assert world.types(run_id)[-2:] == ["ActivityStarted", "ActivityStarted"]
+
+
+def test_a_task_that_is_opened_while_a_poll_waits_is_leased_in_the_same_transaction(world: World) -> None:
+    world.held = [poll(TaskKind.WORKFLOW), poll(TaskKind.ACTIVITY), poll(TaskKind.WORKFLOW)]
+    run_id = world.start()
+    (first,) = world.dispatched
+    assert (first.task.state, first.task.attempt) == (TaskState.LEASED, 1)
+    assert first.task.claimed_history_sequence == 2
+    world.complete(first.task, activity("a"), activity("b"))
+    assert [found.task.task_type for found in world.dispatched] == ["greet", "a"]
+    assert world.types(run_id)[-1] == "ActivityStarted"
+    world.complete_activity(world.dispatched[1].task)
+    woken = world.dispatched[2]
+    assert woken.history == ",".join(row["body"] for row in world.memory.of_run("events", run_id)).encode()
+    assert woken.arguments == first.arguments
 
 
 def test_a_claim_by_id_leases_the_named_task(world: World) -> None:

@@ -46,6 +46,7 @@ from tests.unit.engine.world import (
     completion,
     failed_activity,
     failed_task,
+    poll,
 )
 
 OWNERS = st.sampled_from(["ann", "bob"])
@@ -178,6 +179,8 @@ class Engine(RuleBasedStateMachine):
         if len(batch) == 1 and _changes_nothing(batch[0], replies[0]):
             assert self.world.memory.image() == image, "18, 25: a refusal changes nothing"
         self.answered.extend(zip(batch, replies, strict=True))
+        self.claimed += [found.task for found in self.world.dispatched]
+        self.world.dispatched.clear()
         self.watch.look()
 
     def _check_reply(self, change: Input, reply: Reply) -> None:
@@ -209,6 +212,11 @@ class Engine(RuleBasedStateMachine):
         for found in self.world.poll(kind, owner=owner, slots=slots):
             self.claimed.append(found.task)
         self.watch.look()
+
+    @rule(kind=st.sampled_from(TaskKind), owner=OWNERS)
+    def hold_poll(self, kind: TaskKind, owner: str) -> None:
+        """A worker's poll waits for a task to be opened."""
+        self.world.held.append(poll(kind, owner))
 
     @rule(data=st.data(), owner=OWNERS)
     def claim_by_id(self, data: st.DataObject, owner: str) -> None:

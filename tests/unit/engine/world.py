@@ -39,8 +39,9 @@ from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.ids import ulid
 from dw_core.limits import DEFAULT_LIMITS, Limits
 from dw_core.payloads.codec import EMPTY_LIST_BLOB, encode_blob
-from dw_runtime.pump.claims import Claimed, Want, claim
-from dw_runtime.store.database import Session
+from dw_runtime.pump.claims import Claimed, Claims, Waiters, Want
+from dw_runtime.pump.dispatch import dispatch, missing_pages, with_pages
+from dw_runtime.store.link import Transaction
 from dw_runtime.store.loading import load
 from dw_runtime.store.writing import WriteSet
 from tests.unit.engine.memory import Memory
@@ -79,7 +80,9 @@ class World:
         self.memory.now = START
         self.limits = limits
         self.transitions: list[Transition] = []
-        self._session = cast(Session, self.memory)
+        self.held: list[Want] = []
+        self.dispatched: list[Claimed] = []
+        self._transaction = cast(Transaction, self.memory)
         self._ids = 0
 
     # -- the clock and ids -------------------------------------------------------------------------------------------
@@ -101,9 +104,10 @@ class World:
     # -- the road of a change ----------------------------------------------------------------------------------------
 
     def transact(self, batch: Sequence[Input]) -> list[Reply]:
-        """One transaction, as the pump runs it."""
-        loaded = _finish(load(self._session, batch))
+        """One transaction, as the pump runs it; polls in ``held`` may be given tasks that it opens."""
+        loaded = _finish(load(self._transaction, batch))
         writes = WriteSet()
+        snapshots: dict[str, Snapshot] = {}
         replies: list[Reply] = []
         for change in batch:
             snapshot = loaded.snapshot(change)
@@ -117,12 +121,25 @@ class World:
                 self.transitions.append(outcome)
                 writes.add(outcome)
                 snapshot.fold(outcome)
+                snapshots[outcome.run.run_id] = snapshot
             replies.append(
                 msgspec.json.decode(_encode(outcome.reply)) if isinstance(outcome.reply, dict) else outcome.reply
             )
         if not writes.is_empty:
-            _finish(writes.write(self._session))
+            granted = dispatch(cast(Waiters, self), writes, snapshots, loaded.now)
+            _finish(self._transaction.ask(writes.calls()))
+            pages = missing_pages(granted)
+            rows = _finish(self._transaction.ask(pages))
+            self.dispatched += [claimed for _, claimed in with_pages(granted, rows[0] if rows else ())]
         return replies
+
+    def take_idle(self, key: WakeKey, task_type: str, compatibility: str | None) -> Want | None:
+        """The first held poll of a queue (tasks here have any type and no build)."""
+        assert task_type and compatibility is None
+        found = next((want for want in self.held if want.key == key), None)
+        if found is not None:
+            self.held.remove(found)
+        return found
 
     def submit(self, change: Input) -> Reply:
         """One input in its own transaction."""
@@ -188,18 +205,11 @@ class World:
         lease_seconds: int = LEASE_SECONDS,
     ) -> list[Claimed]:
         """What ``slots`` held polls of one worker are granted."""
-        claimant = Claimant(lease_owner=owner, poll_request_id=None, lease_seconds=lease_seconds)
-        want = Want(
-            key=WakeKey(NAMESPACE, kind, queue),
-            claimant=claimant,
-            types=None,
-            build_id=None,
-            page_size=1000,
-            is_retry_unchecked=False,
-            token=None,
-        )
-        result = _finish(claim(self._session, [want] * slots))
-        return [claimed for _, claimed in result.granted]
+        claims = Claims([poll(kind, owner, queue, lease_seconds)] * slots)
+        claims.match(*_finish(self._transaction.ask(claims.calls)))
+        if not claims.writes.is_empty:
+            _finish(self._transaction.ask(claims.writes.calls()))
+        return [claimed for _, claimed in claims.granted]
 
     def claim_workflow(self, owner: str = "worker") -> Claimed:
         """Claim the one workflow task that is ready."""
@@ -296,6 +306,19 @@ class World:
     def types(self, run_id: str) -> list[str]:
         """The event types of a run's history."""
         return [row["event_type"] for row in self.memory.of_run("events", run_id)]
+
+
+def poll(kind: TaskKind, owner: str = "worker", queue: str = QUEUE, lease_seconds: int = LEASE_SECONDS) -> Want:
+    """A held poll."""
+    return Want(
+        key=WakeKey(NAMESPACE, kind, queue),
+        claimant=Claimant(lease_owner=owner, poll_request_id=None, lease_seconds=lease_seconds),
+        types=None,
+        build_id=None,
+        page_size=1000,
+        is_retry_unchecked=False,
+        token=None,
+    )
 
 
 def _fence(task: Task) -> Json:

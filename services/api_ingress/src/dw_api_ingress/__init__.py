@@ -1,5 +1,5 @@
 """The control plane: what operators and applications call under ``/api``.
 
-Requests come in through the shared HTTP shell; inputs for the engine and reads of the store go out. It never serves
-the worker plane and never imports another role.
+Calls that have passed the gates come in; engine inputs go to the pump, and documents built from reads go out. Handlers
+translate: they decide nothing about a workflow, and this role never imports another.
 """

@@ -7,11 +7,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-import msgspec
-
 from dw_core.engine.claims import Claimant
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
+from dw_matching.seats import Queue, Seat
 from dw_runtime.pump.claims import Claimed, Want
 from dw_runtime.telemetry.metrics import Metrics
 from dw_runtime.wake.bus import WakeBus
@@ -21,55 +20,15 @@ BUSY_PAUSE_SECONDS: Final = 0.005
 
 METRIC_KIND: Final = {TaskKind.WORKFLOW: "workflow_task", TaskKind.ACTIVITY: "activity_task"}
 
-
-class Seat(msgspec.Struct, eq=False):
-    """One held poll. ``future`` gives the claimed task, or None when the poll ends without one.
-
-    ``is_claiming`` while a transaction may grant it a task; ``is_over`` when its window has closed meanwhile.
-    """
-
-    key: WakeKey
-    claimant: Claimant
-    types: frozenset[str] | None
-    build_id: str | None
-    page_size: int
-    future: asyncio.Future[Claimed | None]
-    is_retry_unchecked: bool
-    is_claiming: bool = False
-    is_over: bool = False
-
-    def want(self) -> Want:
-        """What the pump needs to know of this poll."""
-        return Want(
-            key=self.key,
-            claimant=self.claimant,
-            types=self.types,
-            build_id=self.build_id,
-            page_size=self.page_size,
-            is_retry_unchecked=self.is_retry_unchecked,
-            token=self,
-        )
-
-
-class _Queue:
-    """The seats of one queue. ``empty_for`` are the kinds of poll that found nothing and since when no wake came;
-    ``is_stale`` tells that a wake came after the look that is under way began."""
-
-    __slots__ = ("empty_for", "is_stale", "seats", "woken_at")
-
-    def __init__(self) -> None:
-        self.seats: dict[Seat, None] = {}
-        self.empty_for: set[object] = set()
-        self.is_stale = False
-        self.woken_at: float | None = None
+Identity = tuple[WakeKey, str, str]
 
 
 class Broker:
     """Holds polls and asks the pump to look at their queues when there is a reason.
 
-    A queue is looked at when a poll arrives and the queue is not known to be empty, when a wake names it, and when the
-    once-a-second tick has found something ready. An idle poll costs no SQL. ``probe`` hands keys to the pump;
-    ``release`` gives back a task that was leased to a poll whose client had gone.
+    A queue is looked at when a poll arrives and the queue is not known to be empty for it, when a wake names it, and
+    when the once-a-second lookout has found something ready. An idle poll costs no SQL. ``probe`` hands keys to the
+    pump; ``release`` gives back a task that was leased to a poll whose client had gone.
     """
 
     def __init__(
@@ -83,8 +42,9 @@ class Broker:
         self._probe = probe
         self._release = release
         self._bus: WakeBus | None = None
-        self._queues: dict[WakeKey, _Queue] = {}
-        self._earlier: dict[tuple[WakeKey, str, str], Seat] = {}
+        self._queues: dict[WakeKey, Queue] = {}
+        self._by_request: dict[Identity, Seat] = {}
+        self._unchecked: dict[Seat, None] = {}
         self._is_closed = False
 
     def attach(self, bus: WakeBus) -> None:
@@ -94,9 +54,19 @@ class Broker:
     # -- polls -------------------------------------------------------------------------------------------------------
 
     def take_seat(
-        self, key: WakeKey, claimant: Claimant, *, types: frozenset[str] | None, build_id: str | None, page_size: int
+        self,
+        key: WakeKey,
+        claimant: Claimant,
+        *,
+        types: frozenset[str] | None,
+        build_id: str | None,
+        page_size: int,
+        is_single_look: bool = False,
     ) -> Seat:
-        """Hold a poll. A repeat of a held poll takes its place; the old connection is dead (worker-plane §7.5)."""
+        """Hold a poll. A repeat of a held poll takes its place; the old connection is dead (worker-plane §7.5).
+
+        ``is_single_look`` ends the poll with the first look at its queue: a poll with a window of 0 seconds.
+        """
         seat = Seat(
             key=key,
             claimant=claimant,
@@ -104,24 +74,26 @@ class Broker:
             build_id=build_id,
             page_size=page_size,
             future=asyncio.get_running_loop().create_future(),
-            is_retry_unchecked=claimant.poll_request_id is not None,
+            is_unchecked=claimant.poll_request_id is not None,
+            is_single_look=is_single_look,
         )
         if claimant.poll_request_id is not None:
             identity = (key, claimant.lease_owner, claimant.poll_request_id)
-            earlier = self._earlier.get(identity)
+            earlier = self._by_request.get(identity)
             if earlier is not None:
                 self.leave(earlier)
-            self._earlier[identity] = seat
+            self._by_request[identity] = seat
+            self._unchecked[seat] = None
         queue = self._queues.get(key)
         if queue is None:
-            queue = self._queues[key] = _Queue()
+            queue = self._queues[key] = Queue()
             if self._bus is not None:
                 self._bus.listen(key)
-        queue.seats[seat] = None
+        queue.add(seat)
         self._metrics.poll_waiters[METRIC_KIND[key.kind]].inc()
         if self._is_closed:
             self.leave(seat)
-        elif (types, build_id) not in queue.empty_for:
+        elif is_single_look or seat.fit not in queue.empty_for:
             self._probe((key,))
         return seat
 
@@ -130,13 +102,14 @@ class Broker:
         queue = self._queues.get(seat.key)
         if queue is None or seat not in queue.seats:
             return
-        del queue.seats[seat]
+        queue.remove(seat)
+        self._unchecked.pop(seat, None)
         self._metrics.poll_waiters[METRIC_KIND[seat.key.kind]].dec()
         request_id = seat.claimant.poll_request_id
         if request_id is not None:
             identity = (seat.key, seat.claimant.lease_owner, request_id)
-            if self._earlier.get(identity) is seat:
-                del self._earlier[identity]
+            if self._by_request.get(identity) is seat:
+                del self._by_request[identity]
         if not seat.future.done():
             seat.future.set_result(None)
 
@@ -147,6 +120,13 @@ class Broker:
             for seat in list(queue.seats):
                 self.leave(seat)
 
+    def end_polls_of(self, namespace: str, worker_id: str) -> None:
+        """End the polls of one worker: its cohort has been drained."""
+        for key, queue in list(self._queues.items()):
+            if key.namespace == namespace:
+                for seat in [seat for seat in queue.seats if seat.claimant.lease_owner == worker_id]:
+                    self.leave(seat)
+
     # -- reasons to look ---------------------------------------------------------------------------------------------
 
     def wake(self, key: WakeKey) -> None:
@@ -154,8 +134,7 @@ class Broker:
         queue = self._queues.get(key)
         if queue is None:
             return
-        queue.empty_for.clear()
-        queue.is_stale = True
+        queue.hear()
         queue.woken_at = queue.woken_at or time.monotonic()
         if queue.seats:
             self._probe((key,))
@@ -168,8 +147,7 @@ class Broker:
     def forget(self) -> None:
         """Signals may have been lost: no queue is known to be empty."""
         for queue in self._queues.values():
-            queue.empty_for.clear()
-            queue.is_stale = True
+            queue.hear()
 
     def held(self) -> list[WakeKey]:
         """The queues with polls; queues that nobody waits on any more are dropped."""
@@ -179,26 +157,37 @@ class Broker:
                 self._bus.ignore(key)
         return list(self._queues)
 
-    def unchecked_requests(self) -> list[str]:
-        """Request ids of held polls that have not been compared with earlier leases; they now count as compared."""
-        found = []
-        for queue in self._queues.values():
-            for seat in queue.seats:
-                if seat.is_retry_unchecked and seat.claimant.poll_request_id is not None:
-                    found.append(seat.claimant.poll_request_id)
-                    seat.is_retry_unchecked = False
-        return found
+    # -- repeated polls ----------------------------------------------------------------------------------------------
 
-    def recheck(self, request_ids: Iterable[str]) -> None:
-        """These polls repeat earlier ones that still hold leases: look them up with the next probe."""
-        wanted = set(request_ids)
-        for key, queue in self._queues.items():
-            for seat in queue.seats:
-                if seat.claimant.poll_request_id in wanted:
-                    seat.is_retry_unchecked = True
-                    self._probe((key,))
+    def unchecked(self) -> list[str]:
+        """Request ids of held polls that have not been compared with earlier leases yet."""
+        return [seat.claimant.poll_request_id or "" for seat in self._unchecked]
+
+    def checked(self, request_ids: Iterable[str], repeated: Iterable[str]) -> None:
+        """These ids have been compared. Polls among ``repeated`` stay unchecked; a probe gives them their lease."""
+        compared, again = set(request_ids), set(repeated)
+        for seat in list(self._unchecked):
+            if seat.claimant.poll_request_id in again:
+                self._probe((seat.key,))
+            elif seat.claimant.poll_request_id in compared:
+                self._check(seat)
+
+    def _check(self, seat: Seat) -> None:
+        seat.is_unchecked = False
+        self._unchecked.pop(seat, None)
 
     # -- the pump's side ---------------------------------------------------------------------------------------------
+
+    def take_idle(self, key: WakeKey, task_type: str, compatibility: str | None) -> Want | None:
+        """The first poll that may take such a task without a look: its queue is known to be empty for it."""
+        queue = self._queues.get(key)
+        if queue is None or not queue.empty_for:
+            return None
+        for seat in queue.idle:
+            is_free = not (seat.is_over or seat.is_unchecked)
+            if is_free and seat.fit in queue.empty_for and seat.takes(task_type, compatibility):
+                return queue.begin_claim(seat)
+        return None
 
     def wants(self, keys: Iterable[WakeKey]) -> list[Want]:
         """The polls on these queues that no other transaction is claiming for, in order of arrival."""
@@ -208,14 +197,10 @@ class Broker:
             queue = self._queues.get(key)
             if queue is None:
                 continue
-            queue.is_stale = False
             if queue.woken_at is not None:
                 self._metrics.wake_lag_seconds.observe(now - queue.woken_at)
                 queue.woken_at = None
-            for seat in queue.seats:
-                if not (seat.is_claiming or seat.is_over):
-                    seat.is_claiming = True
-                    found.append(seat.want())
+            found += [queue.begin_claim(seat) for seat in list(queue.idle) if not seat.is_over]
         return found
 
     def settle(
@@ -224,24 +209,29 @@ class Broker:
         """The transaction has ended: hand out what it granted and remember which queues it found empty."""
         for want, claimed in granted:
             self._deliver(_seat(want), claimed)
+        again: set[WakeKey] = set()
         for want in wants:
             seat = _seat(want)
-            seat.is_claiming = False
-            if seat.is_over:
-                self.leave(seat)
-            seat.is_retry_unchecked = seat.is_retry_unchecked and not looked
             queue = self._queues.get(want.key)
-            has_found_nothing = queue is not None and seat in queue.seats and want.key not in leftover
-            if looked and queue is not None and has_found_nothing and not queue.is_stale:
-                queue.empty_for.add((seat.types, seat.build_id))
-        for key in {want.key for want in wants}:
-            queue = self._queues.get(key)
-            if queue is None or not queue.seats:
+            if queue is None or seat not in queue.seats:
                 continue
-            if key in leftover:
-                asyncio.get_running_loop().call_later(BUSY_PAUSE_SECONDS, self.wake, key)
-            elif looked and queue.is_stale:
-                self._probe((key,))
+            queue.end_claim(seat)
+            if looked:
+                self._check(seat)
+            elif seat.claimant.poll_request_id is not None:
+                # A failed commit may have leased a task all the same: compare before anything else is granted.
+                seat.is_unchecked = True
+                self._unchecked[seat] = None
+            if seat.is_over or seat.is_single_look:
+                self.leave(seat)
+            elif looked and want.key not in leftover:
+                if queue.wakes == seat.looked_after_wakes:
+                    queue.empty_for.add(seat.fit)
+                else:
+                    again.add(want.key)
+        self._probe(again)
+        for key in leftover:
+            asyncio.get_running_loop().call_later(BUSY_PAUSE_SECONDS, self.wake, key)
 
     def _deliver(self, seat: Seat, claimed: Claimed) -> None:
         if seat.future.done():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -39,7 +40,7 @@ class _Copy(msgspec.Struct):
 class Heartbeat(msgspec.Struct, frozen=True):
     """What a worker's heartbeat is answered from."""
 
-    last_heartbeat_at: object
+    last_heartbeat_at: datetime
     interval_seconds: int | None
     is_draining: bool
 
@@ -91,9 +92,8 @@ class Registry:
             )
             if isinstance(outcome, Rejection):
                 return outcome
-            document = encode_rows([outcome])
-            assert document is not None
-            ((outcome.is_draining,),) = await session.rows("save_worker", document[1:-1])
+            document = msgspec.json.encode(outcome).decode()
+            ((outcome.is_draining,),) = await session.rows("save_worker", document)
         self._keep(outcome)
         return outcome
 

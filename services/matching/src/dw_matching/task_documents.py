@@ -74,9 +74,9 @@ def workflow_task(claimed: Claimed, page_size: int, accept_encoding: str | None,
     }
 
 
-def history_page(fragment: str | None, count: int, accept_encoding: str | None) -> dict[str, Any]:
+def history_page(fragment: bytes | None, count: int, accept_encoding: str | None) -> dict[str, Any]:
     """A page from its stored JSON fragment; compressed only on request and above the threshold (worker-plane §8.4)."""
-    events = b"[" + (fragment or "").encode() + b"]"
+    events = b"[" + (fragment or b"") + b"]"
     encoding = choose_encoding(accept_encoding) if count > HISTORY_COMPRESSION_THRESHOLD_EVENTS else None
     if encoding is not None:
         return {"history_events": [], **compressed_fields(events, encoding)}

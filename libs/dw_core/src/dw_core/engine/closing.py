@@ -94,6 +94,12 @@ def decide_terminate(snapshot: Snapshot, command: TerminateWorkflow, now: dateti
             f"Workflow {command.workflow_id} does not exist.",
             {"workflow_id": command.workflow_id},
         )
+    if command.target_scope == "run" and command.run_id != run.run_id:
+        return Rejection(
+            "historical_run_command_rejected",
+            f"Run {command.run_id} is not the current run of workflow {command.workflow_id}.",
+            {"workflow_id": command.workflow_id, "run_id": command.run_id, "target_scope": "run"},
+        )
     identity: dict[str, Any] = {
         "workflow_id": run.workflow_id,
         "run_id": run.run_id,

@@ -44,6 +44,7 @@ REASONS: dict[str, int] = {
     "lease_owner_mismatch": 409,
     "workflow_task_attempt_mismatch": 409,
     "invalid_page_token": 400,
+    "message_streams_unavailable": 409,
     "structural_limit_exceeded": 422,
     # activity tasks
     "attempt_not_found": 404,

@@ -12,7 +12,8 @@ import structlog
 from dw_core.coordination.counters import MatchingFacts
 from dw_core.coordination.health import blocked_health, evaluated_health
 from dw_core.discovery.envelope import DynamicParts
-from dw_core.discovery.fleet import task_repair, worker_fleet
+from dw_core.discovery.fleet import worker_fleet
+from dw_core.discovery.repair import task_repair
 from dw_runtime.discovery.probes import StoreProbe
 from dw_runtime.discovery.readiness import Readiness
 from dw_runtime.discovery.single_flight import SingleFlight
@@ -76,7 +77,7 @@ class ClusterParts:
         return DynamicParts(
             coordination_health=evaluated_health(snapshot.counters, self._matching, generated_at=self._now()),
             worker_fleet=worker_fleet(namespace, snapshot.workers),
-            task_repair=task_repair(),
+            task_repair=task_repair(snapshot.repair),
             namespace={"name": namespace} if exists else None,
         )
 

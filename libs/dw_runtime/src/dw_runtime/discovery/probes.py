@@ -8,6 +8,7 @@ import msgspec
 
 from dw_core.coordination.counters import BackendCapabilities, CoordinationCounters, WorkerCompatibility
 from dw_core.discovery.fleet import FleetWorker
+from dw_core.discovery.repair import RepairCandidates
 
 
 class BlockingMigration(msgspec.Struct, frozen=True):
@@ -90,6 +91,7 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     counters: CoordinationCounters
     workers: list[FleetWorker]
+    repair: RepairCandidates = RepairCandidates()
 
 
 class StoreProbe(Protocol):

@@ -11,6 +11,8 @@ import sys
 import traceback
 from types import FrameType
 
+import uvloop
+
 from dw_runtime.process.codes import EXIT_CONFIG, EXIT_FAILURE, StartupError
 from dw_runtime.process.listen import bound_port, open_listener, reserve_port
 from dw_runtime.process.parent import end_with_parent
@@ -48,7 +50,8 @@ def _serve(build: Build, settings: Settings, listener: socket.socket) -> int:
         await serve(build(settings), listener, settings.http.drain_seconds)
 
     try:
-        asyncio.run(body())
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(body())
     except SettingsError as error:
         return _refuse(error, EXIT_CONFIG)
     except StartupError as error:

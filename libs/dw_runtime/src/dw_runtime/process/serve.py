@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -34,6 +35,9 @@ async def serve(role: Role, listener: socket.socket, drain_seconds: int) -> None
     stop = _stop_on_signals()
     closing = asyncio.Event()
     await role.startup()
+    # What start-up has built stays; the collector need not walk it again for every few thousand requests.
+    gc.collect()
+    gc.freeze()
     try:
         requests = Requests(role.app)
         server = asyncio.create_task(
@@ -74,36 +78,40 @@ class Requests:
 
     def __init__(self, app: Application) -> None:
         self._app = app
-        self._running: set[asyncio.Timeout] = set()
-        self._none = asyncio.Event()
-        self._none.set()
+        self._running: set[asyncio.Task[Any]] = set()
+        self._cut_off: set[asyncio.Task[Any]] = set()
+        self._none: asyncio.Event | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await _answer_lifespan(receive, send)
             return
-        self._none.clear()
-        limit = asyncio.timeout(None)
+        task = asyncio.current_task()
+        assert task is not None, "a request is served in a task"
+        self._running.add(task)
         try:
-            async with limit:
-                self._running.add(limit)
-                await self._app(scope, receive, send)
-        except TimeoutError:
-            if not limit.expired():
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            if task not in self._cut_off:
                 raise
+            task.uncancel()
         finally:
-            self._running.discard(limit)
-            if not self._running:
+            self._running.discard(task)
+            if self._none is not None and not self._running:
                 self._none.set()
 
     async def end(self, seconds: int) -> None:
         """Return when no request is being answered; requests that take longer than ``seconds`` are cut off."""
+        if not self._running:
+            return
+        self._none = asyncio.Event()
         try:
             await asyncio.wait_for(self._none.wait(), seconds)
         except TimeoutError:
             log.warning("%d requests did not end within %d seconds and are cut off", len(self._running), seconds)
-            for limit in self._running:
-                limit.reschedule(asyncio.get_running_loop().time())
+            self._cut_off = set(self._running)
+            for task in self._cut_off:
+                task.cancel()
 
 
 async def _answer_lifespan(receive: Receive, send: Send) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -13,13 +12,14 @@ import psycopg
 import structlog
 
 from dw_core.engine.decide import decide
-from dw_core.engine.inputs import Input, InstanceInput
-from dw_core.engine.rows import TaskState
+from dw_core.engine.inputs import Input
+from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection, WakeKey
 from dw_core.limits import Limits
 from dw_core.protocol.problems import Problem
-from dw_runtime.pump.claims import ClaimResult, Waiters, Want, claim
-from dw_runtime.store.database import Database, Session
+from dw_runtime.pump.claims import Claims, Waiters, Want
+from dw_runtime.pump.dispatch import Granted, dispatch, missing_pages, ready_tasks, with_pages
+from dw_runtime.store.link import Call, Link, Transaction
 from dw_runtime.store.loading import load
 from dw_runtime.store.writing import TaskKey, WriteSet
 from dw_runtime.telemetry.metrics import Metrics
@@ -44,85 +44,60 @@ class _Waiting(msgspec.Struct):
 
 
 class Pump:
-    """Runs inputs and probes in transactions, a few lanes side by side.
+    """Runs inputs and probes in transactions, one batch at a time, on a connection of its own.
 
-    All inputs of one run go down one lane, so that a process never waits for itself; the row lock on the run orders
-    processes. A rejected input leaves its batch before the write. A database error splits the batch and the inputs are
-    retried one by one; serialisation conflicts (40001, 40P01) are retried here and nowhere else.
+    One batch at a time keeps a process from waiting for its own row locks and lets batches grow with the load; other
+    processes are ordered by the row lock on the run. A rejected input leaves its batch before the write. A database
+    error splits the batch and the inputs are retried one by one; conflicts of two transactions (40001, 40P01, a
+    workflow id started twice) are retried here and nowhere else.
     """
 
     def __init__(
         self,
-        database: Database,
+        database_url: str,
         metrics: Metrics,
         *,
         limits: Limits,
         publish: Callable[[set[WakeKey]], None],
         waiters: Waiters | None = None,
         bounds: PumpLimits | None = None,
-        lanes: int = 2,
     ) -> None:
-        self._bounds = bounds or PumpLimits()
-        self._lanes = [_Lane(database, metrics, limits, publish, waiters, self._bounds) for n in range(lanes)]
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def start(self) -> None:
-        """Begin to run batches."""
-        self._tasks = [asyncio.create_task(lane.run(), name=f"pump-{n}") for n, lane in enumerate(self._lanes)]
-
-    async def stop(self) -> None:
-        """Finish what waits, then stop."""
-        for lane in self._lanes:
-            lane.close()
-        await asyncio.gather(*self._tasks)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether every lane is running."""
-        return bool(self._tasks) and not any(task.done() for task in self._tasks)
-
-    async def submit(self, change: Input) -> Reply:
-        """Have an input decided and committed; returns its reply.
-
-        Raises :class:`Problem` ``backend_unavailable`` when too many inputs wait already, and ``psycopg.Error`` when
-        the database cannot be used.
-        """
-        subject = change.workflow_id if isinstance(change, InstanceInput) else change.run_id
-        return await self._lanes[hash(subject) % len(self._lanes)].submit(change)
-
-    def probe(self, keys: Iterable[WakeKey]) -> None:
-        """Look for claimable tasks on these queues with the next batch of the last lane."""
-        self._lanes[-1].probe(keys)
-
-
-class _Lane:
-    """One batch at a time."""
-
-    def __init__(
-        self,
-        database: Database,
-        metrics: Metrics,
-        limits: Limits,
-        publish: Callable[[set[WakeKey]], None],
-        waiters: Waiters | None,
-        bounds: PumpLimits,
-    ) -> None:
-        self._database = database
+        self._link = Link(database_url, metrics)
         self._metrics = metrics
         self._limits = limits
         self._publish = publish
         self._waiters = waiters
-        self._bounds = bounds
+        self._bounds = bounds or PumpLimits()
         self._waiting: list[_Waiting] = []
         self._probes: set[WakeKey] = set()
         self._work = asyncio.Event()
         self._is_closing = False
+        self._task: asyncio.Task[None] | None = None
+        metrics.pump_queue_inputs.set_function(lambda: float(len(self._waiting)))
 
-    def close(self) -> None:
+    def start(self) -> None:
+        """Begin to run batches."""
+        self._task = asyncio.create_task(self._loop(), name="pump")
+
+    async def stop(self) -> None:
+        """Finish what waits, then stop."""
         self._is_closing = True
         self._work.set()
+        if self._task is not None:
+            await self._task
+        await self._link.close()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether batches are being run."""
+        return self._task is not None and not self._task.done()
 
     async def submit(self, change: Input) -> Reply:
+        """Have an input decided and committed; returns its reply.
+
+        Raises :class:`Problem` ``backend_unavailable`` when too many inputs wait already or the pump is stopping, and
+        ``psycopg.Error`` when the database cannot be used.
+        """
         if len(self._waiting) >= self._bounds.waiting_inputs_max or self._is_closing:
             raise Problem("backend_unavailable", "The server is not taking more work right now.", retryable=True)
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
@@ -131,10 +106,12 @@ class _Lane:
         return await reply
 
     def probe(self, keys: Iterable[WakeKey]) -> None:
+        """Look for claimable tasks on these queues with the next batch."""
         self._probes.update(keys)
-        self._work.set()
+        if self._probes:
+            self._work.set()
 
-    async def run(self) -> None:
+    async def _loop(self) -> None:
         while True:
             await self._work.wait()
             size = self._bounds.batch_inputs_max
@@ -156,13 +133,9 @@ class _Lane:
         try:
             await self._run(batch, probes)
         except Exception as error:  # noqa: BLE001 - every failure is given to the callers it belongs to
-            if len(batch) > 1 and not isinstance(error, psycopg.OperationalError):
+            if batch and _can_run_again(error, len(batch)):
                 metrics.pump_splits.inc()
-                _log.warning("pump_batch_split", inputs=len(batch), error=type(error).__name__)
-                for single in batch:
-                    await self._run_alone(single)
-                self._probes |= probes
-            elif batch and _is_conflict(error):
+                _log.info("pump.batch_split", inputs=len(batch), error=type(error).__name__)
                 for single in batch:
                     await self._run_alone(single)
                 self._probes |= probes
@@ -175,8 +148,7 @@ class _Lane:
             try:
                 await self._run([single], set())
             except Exception as error:  # noqa: BLE001 - given to the caller
-                is_last = retry == self._bounds.conflict_retries_max
-                if is_last or not (_is_conflict(error) or isinstance(error, psycopg.errors.UniqueViolation)):
+                if retry == self._bounds.conflict_retries_max or not isinstance(error, _CONFLICTS):
                     self._give_up([single], error)
                     return
             else:
@@ -190,74 +162,103 @@ class _Lane:
                 single.reply.set_exception(error)
 
     async def _run(self, batch: Sequence[_Waiting], probes: set[WakeKey]) -> None:
-        replies: list[Reply] = []
-        ready = _Ready()
-        wants: list[Want] = []
-        claims = ClaimResult()
-        looked = False
+        done = _Done()
         try:
-            async with self._database.transaction() as session:
-                if batch:
-                    await self._decide(session, [w.change for w in batch], replies, ready)
-                if self._waiters is not None:
-                    wants = self._waiters.wants(probes | ready.keys)
-                    if wants:
-                        claims = await claim(session, wants)
-            looked = True
+            async with self._link.transaction() as transaction:
+                calls = await self._decide(transaction, [w.change for w in batch], done) if batch else []
+                await self._claim_and_commit(transaction, calls, probes, done)
+            done.is_committed = True
         finally:
-            if self._waiters is not None and wants:
-                self._waiters.settle(wants, claims.granted if looked else (), claims.leftover, looked=looked)
-        for single, reply in zip(batch, replies, strict=True):
+            if self._waiters is not None and done.wants:
+                granted = done.granted if done.is_committed else []
+                self._waiters.settle(done.wants, granted, done.leftover, looked=done.is_committed)
+        for single, reply in zip(batch, done.replies, strict=True):
             if not single.reply.done():
                 single.reply.set_result(reply)
-        for _, claimed in claims.granted:
-            ready.tasks.pop((claimed.task.run_id, claimed.task.task_number), None)
-        self._publish(ready.keys)
+        self._announce(done)
+
+    def _announce(self, done: _Done) -> None:
+        """Wake whoever may take what this batch has left ready."""
+        for _, claimed in done.granted:
+            done.due.pop((claimed.task.run_id, claimed.task.task_number), None)
+        left = set(done.due.values())
+        self._publish(left)
         if self._waiters is not None:
-            for key, seconds in ready.later.items():
+            for key in left:
+                self._waiters.wake(key)
+            for key, seconds in done.later.items():
                 self._waiters.wake_after(key, seconds)
 
-    async def _decide(self, session: Session, batch: Sequence[Input], replies: list[Reply], ready: _Ready) -> None:
-        loaded = await load(session, batch)
+    async def _decide(self, transaction: Transaction, batch: Sequence[Input], done: _Done) -> list[Call]:
+        """Decide every input; the statements that write what they change."""
+        polls = [] if self._waiters is None else self._waiters.unchecked()
+        loaded = await load(transaction, batch, polls)
+        if self._waiters is not None:
+            self._waiters.checked(polls, loaded.repeated)
         writes = WriteSet()
+        snapshots: dict[str, Snapshot] = {}
         for change in batch:
             snapshot = loaded.snapshot(change)
             outcome = decide(snapshot, change, loaded.now, self._limits)
             if isinstance(outcome, Rejection):
-                replies.append(outcome)
+                done.replies.append(outcome)
                 continue
             if outcome.changes_anything:
                 writes.add(outcome)
                 snapshot.fold(outcome)
-            replies.append(outcome.reply)
-        if not writes.is_empty:
-            await writes.write(session)
-        ready.collect(writes, loaded.now)
+                snapshots[outcome.run.run_id] = snapshot
+            done.replies.append(outcome.reply)
+        if writes.is_empty:
+            return []
+        if self._waiters is not None:
+            done.granted = dispatch(self._waiters, writes, snapshots, loaded.now)
+            done.wants = [want for want, _ in done.granted]
+        done.due, done.later = ready_tasks(writes, loaded.now)
+        return writes.calls()
+
+    async def _claim_and_commit(
+        self, transaction: Transaction, calls: list[Call], probes: set[WakeKey], done: _Done
+    ) -> None:
+        """Write, look for tasks for the polls that direct dispatch could not serve, and commit."""
+        pages = missing_pages(done.granted)
+        wants = [] if self._waiters is None else self._waiters.wants(probes | set(done.due.values()))
+        done.wants += wants
+        if not wants:
+            if calls or transaction.is_open:
+                found = await transaction.commit(calls + pages)
+                done.granted = with_pages(done.granted, found[-1] if pages else ())
+            return
+        claims = Claims(wants)
+        found = await transaction.ask(calls + pages + claims.calls)
+        if pages:
+            done.granted = with_pages(done.granted, found[len(calls)])
+        claims.match(*found[len(calls) + len(pages) :])
+        await transaction.commit([] if claims.writes.is_empty else claims.writes.calls())
+        done.granted += claims.granted
+        done.leftover = claims.leftover
 
 
-class _Ready:
-    """The tasks a batch has made claimable: those due now, and for the others when their queue is worth a look."""
+class _Done:
+    """What one transaction has come to."""
 
     def __init__(self) -> None:
-        self.tasks: dict[TaskKey, WakeKey] = {}
+        self.replies: list[Reply] = []
+        self.wants: list[Want] = []
+        self.granted: Granted = []
+        self.leftover: set[WakeKey] = set()
+        self.due: dict[TaskKey, WakeKey] = {}
         self.later: dict[WakeKey, float] = {}
-
-    @property
-    def keys(self) -> set[WakeKey]:
-        return set(self.tasks.values())
-
-    def collect(self, writes: WriteSet, now: datetime) -> None:
-        for tasks in (writes.opened, writes.changed):
-            for task_key, task in tasks.items():
-                if task.state is not TaskState.READY:
-                    continue
-                key = WakeKey(task.namespace, task.kind, task.queue)
-                delay = (task.available_at - now).total_seconds()
-                if delay <= 0:
-                    self.tasks[task_key] = key
-                else:
-                    self.later[key] = min(delay, self.later.get(key, delay))
+        self.is_committed = False
 
 
-def _is_conflict(error: Exception) -> bool:
-    return isinstance(error, psycopg.errors.SerializationFailure | psycopg.errors.DeadlockDetected)
+_CONFLICTS = (
+    psycopg.errors.SerializationFailure,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.UniqueViolation,
+)
+"""Two transactions met: 40001, 40P01, or two starts of one workflow id. Deciding again sees what the other one did."""
+
+
+def _can_run_again(error: Exception, inputs: int) -> bool:
+    """Whether the inputs of a failed batch are worth a try of their own: not when the database has gone."""
+    return isinstance(error, _CONFLICTS) or (inputs > 1 and not isinstance(error, psycopg.OperationalError))

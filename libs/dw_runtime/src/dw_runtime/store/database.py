@@ -16,8 +16,21 @@ from dw_runtime.telemetry.metrics import Metrics
 Connection = AsyncConnection[TupleRow]
 Row = tuple[Any, ...]
 
-_SESSION = (
-    "-c timezone=UTC -c lock_timeout=5000 -c statement_timeout=30000 -c idle_in_transaction_session_timeout=60000"
+SESSION_OPTIONS = " ".join(
+    f"-c {name}={value}"
+    for name, value in {
+        "timezone": "UTC",
+        "lock_timeout": "5000",
+        "statement_timeout": "30000",
+        "idle_in_transaction_session_timeout": "60000",
+        # Every statement takes its rows as JSON, so that one plan fits every batch; planning anew costs a millisecond.
+        "plan_cache_mode": "force_generic_plan",
+        "jit": "off",
+        # Rows are looked up by the keys in that JSON, whose number the planner cannot know: never by reading a table.
+        "enable_seqscan": "off",
+        "enable_hashjoin": "off",
+        "enable_mergejoin": "off",
+    }.items()
 )
 
 
@@ -39,7 +52,7 @@ class Database:
             reconnect_timeout=3600.0,
             connection_class=AsyncConnection[TupleRow],
             configure=_configure,
-            kwargs={"options": _SESSION, "cursor_factory": AsyncRawCursor, "application_name": "dw-server"},
+            kwargs={"options": SESSION_OPTIONS, "cursor_factory": AsyncRawCursor, "application_name": "dw-server"},
         )
         metrics.pool_in_use.set_function(self._in_use)
 

@@ -21,12 +21,14 @@ from dw_core.engine.inputs import (
 )
 from dw_core.engine.rows import Activity, Attempt, Group, InboxEvent, Receipt, Run, Task, TaskState, VersionMarker
 from dw_core.engine.snapshot import Snapshot
-from dw_runtime.store.database import Session
+from dw_runtime.store.link import Call, Transaction
 
 InstanceKey = tuple[str, str]
 _NAMES_A_TASK = (ActivityInput, SweepTask, ReleaseClaim, ClaimTask)
 
-_decode_run = msgspec.json.Decoder(Run).decode
+_decode_runs = msgspec.json.Decoder(list[Run]).decode
+_decode_time = msgspec.json.Decoder(datetime).decode
+_decode_texts = msgspec.json.Decoder(list[str]).decode
 _decode_tasks = msgspec.json.Decoder(list[Task]).decode
 _decode_activities = msgspec.json.Decoder(list[Activity]).decode
 _decode_groups = msgspec.json.Decoder(list[Group]).decode
@@ -37,18 +39,19 @@ _decode_attempts = msgspec.json.Decoder(list[Attempt]).decode
 _encoder = msgspec.json.Encoder()
 
 
-def encode_rows(rows: Iterable[object]) -> str | None:
-    """A JSON array parameter; None when there is nothing."""
-    found = list(rows)
-    return _encoder.encode(found).decode() if found else None
+def encode_rows(rows: Iterable[object]) -> str:
+    """A JSON array parameter. Always text: parameters that change their type are prepared and planned anew."""
+    return _encoder.encode(list(rows)).decode()
 
 
 class Loaded(msgspec.Struct):
-    """The locked state of a batch: ``now`` is the database time after the locks were taken."""
+    """The locked state of a batch: ``now`` is the database time after the locks were taken; ``repeated`` are the poll
+    request ids asked about that hold a lease already."""
 
     now: datetime
     by_run: dict[str, Snapshot]
     by_instance: dict[InstanceKey, Snapshot]
+    repeated: list[str]
 
     def snapshot(self, change: Input) -> Snapshot:
         """The snapshot an input is decided on."""
@@ -57,65 +60,59 @@ class Loaded(msgspec.Struct):
         return self.by_run[change.run_id]
 
 
-async def load(session: Session, batch: Sequence[Input]) -> Loaded:
-    """Lock the runs of a batch in instance, then run order, and read what its decisions need."""
+async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence[str] = ()) -> Loaded:
+    """Lock the runs of a batch in instance, then run order, and read what its decisions need, in one round trip.
+
+    ``polls`` are request ids of held polls; the answer tells which of them were granted a lease before.
+    """
     keys = sorted({(i.namespace, i.workflow_id) for i in batch if isinstance(i, InstanceInput)})
-    current: dict[InstanceKey, str] = {}
+    named = encode_rows(_named(batch))
+    calls: list[Call] = []
     if keys:
-        named = encode_rows({"namespace": namespace, "workflow_id": workflow_id} for namespace, workflow_id in keys)
-        rows = await session.rows("lock_instances", named)
-        current = {(namespace, workflow_id): run_id for namespace, workflow_id, run_id in rows}
-    run_ids = sorted({i.run_id for i in batch if isinstance(i, RunInput)} | set(current.values()))
-    locked = await session.send("lock_runs", run_ids) if run_ids else None
-    related = await session.send("read_related", *_related_parameters(batch, run_ids, current))
-    by_run = {run_id: Snapshot() for run_id in run_ids}
-    if locked is not None:
-        for (text,) in await locked.fetchall():
-            run = _decode_run(text)
-            by_run[run.run_id].run = run
-    row = await related.fetchone()
-    assert row is not None, "read_related always returns one row"
-    _fill(by_run, row[1:])
-    await _load_settled(session, batch, by_run)
-    return Loaded(row[0], by_run, {key: by_run[current[key]] if key in current else Snapshot() for key in keys})
+        instances = ({"namespace": namespace, "workflow_id": workflow_id} for namespace, workflow_id in keys)
+        calls.append(("lock_instances", encode_rows(instances)))
+    calls += [("lock_runs", named), ("read_related", named, *_related(batch), encode_rows(polls))]
+    *_, ((runs,),), ((now, *parts, repeated),) = await transaction.ask(calls)
+    by_run = {change.run_id: Snapshot() for change in batch if isinstance(change, RunInput)}
+    by_instance: dict[InstanceKey, Snapshot] = {}
+    for run in sorted(_decode_runs(runs or b"[]"), key=lambda run: run.run_number):
+        snapshot = by_run.setdefault(run.run_id, Snapshot())
+        snapshot.run = run
+        by_instance[run.namespace, run.workflow_id] = snapshot
+    for key in keys:
+        by_instance.setdefault(key, Snapshot())
+    _fill(by_run, parts)
+    await _load_settled(transaction, batch, by_run)
+    assert now is not None, "read_related always tells the time"
+    return Loaded(_decode_time(now), by_run, by_instance, _decode_texts(repeated or b"[]"))
 
 
-def _related_parameters(
-    batch: Sequence[Input], run_ids: list[str], current: dict[InstanceKey, str]
-) -> tuple[object, ...]:
-    inboxes: set[str] = set()
-    closing: set[str] = set()
-    for change in batch:
-        run_id = (
-            current.get((change.namespace, change.workflow_id)) if isinstance(change, InstanceInput) else change.run_id
+def _named(batch: Sequence[Input]) -> list[dict[str, object]]:
+    """The runs a batch names, with what their decisions read beside them."""
+    return [
+        (
+            {"namespace": change.namespace, "workflow_id": change.workflow_id}
+            if isinstance(change, InstanceInput)
+            else {"run_id": change.run_id}
         )
-        if run_id is None:
+        | {"inbox": Need.INBOX in change.needs, "closing": Need.OPEN_ACTIVITIES in change.needs}
+        for change in batch
+    ]
+
+
+def _related(batch: Sequence[Input]) -> tuple[str, str, str]:
+    """The tasks, groups and version markers that inputs point at."""
+    points = [_point(change) for change in batch if isinstance(change, _NAMES_A_TASK)]
+    groups: list[dict[str, object]] = []
+    markers: list[dict[str, object]] = []
+    for change in batch:
+        if not isinstance(change, CompleteWorkflowTask) or change.parsed is None:
             continue
-        needs = change.needs
-        if Need.INBOX in needs:
-            inboxes.add(run_id)
-        if Need.OPEN_ACTIVITIES in needs:
-            closing.add(run_id)
-    points = [_point(c) for c in batch if isinstance(c, _NAMES_A_TASK)]
-    completions = [c for c in batch if isinstance(c, CompleteWorkflowTask) and c.parsed is not None]
-    paths = [(c.run_id, c.parsed.first_path) for c in completions if c.parsed is not None]
-    groups = [
-        {"run_id": run_id, "base_sequence": path[0]["parallel_group_base_sequence"]} for run_id, path in paths if path
-    ]
-    markers = [
-        {"run_id": c.run_id, "change_id": change_id}
-        for c in completions
-        if c.parsed is not None
-        for change_id in c.parsed.change_ids
-    ]
-    return (
-        run_ids,
-        encode_rows(points),
-        list(inboxes),
-        list(closing),
-        encode_rows(groups),
-        encode_rows(markers),
-    )
+        path = change.parsed.first_path
+        if path is not None:
+            groups.append({"run_id": change.run_id, "base_sequence": path[0]["parallel_group_base_sequence"]})
+        markers += [{"run_id": change.run_id, "change_id": change_id} for change_id in change.parsed.change_ids]
+    return encode_rows(points), encode_rows(groups), encode_rows(markers)
 
 
 def _point(change: ActivityInput | SweepTask | ReleaseClaim | ClaimTask) -> dict[str, object]:
@@ -127,7 +124,7 @@ def _point(change: ActivityInput | SweepTask | ReleaseClaim | ClaimTask) -> dict
     return {"run_id": change.run_id, "task_number": change.task_number, "sequence": sequence}
 
 
-def _fill(by_run: dict[str, Snapshot], parts: Sequence[str | None]) -> None:
+def _fill(by_run: dict[str, Snapshot], parts: Sequence[bytes | None]) -> None:
     tasks, activities, groups, markers, inbox = parts
     for task in _decode_tasks(tasks) if tasks else ():
         by_run[task.run_id].tasks[task.task_number] = task
@@ -141,7 +138,7 @@ def _fill(by_run: dict[str, Snapshot], parts: Sequence[str | None]) -> None:
         by_run[event.run_id].inbox.append(event)
 
 
-async def _load_settled(session: Session, batch: Sequence[Input], by_run: dict[str, Snapshot]) -> None:
+async def _load_settled(transaction: Transaction, batch: Sequence[Input], by_run: dict[str, Snapshot]) -> None:
     """Reports on a lease that has ended are answered from the records of closed tasks and attempts.
 
     They also get to see where their activity stands now: its open task, which has another number after a retry.
@@ -164,7 +161,7 @@ async def _load_settled(session: Session, batch: Sequence[Input], by_run: dict[s
                 )
     if not points:
         return
-    ((receipts, attempts, tasks),) = await session.rows("read_settled", encode_rows(points))
+    ((receipts, attempts, tasks),) = (await transaction.ask([("read_settled", encode_rows(points))]))[0]
     for task in _decode_tasks(tasks) if tasks else ():
         by_run[task.run_id].tasks[task.task_number] = task
     for receipt in _decode_receipts(receipts) if receipts else ():

@@ -18,7 +18,7 @@ from dw_core.engine.rows import (
     VersionMarker,
 )
 from dw_core.engine.transition import Transition
-from dw_runtime.store.database import Session
+from dw_runtime.store.link import Call
 from dw_runtime.store.loading import encode_rows
 
 TaskKey = tuple[str, int]
@@ -29,7 +29,7 @@ class WriteSet(msgspec.Struct):
 
     runs: dict[str, Run] = {}
     new_runs: dict[str, Run] = {}
-    details: list[Details] = []
+    details: dict[str, Details] = {}
     events: list[Event] = []
     opened: dict[TaskKey, Task] = {}
     changed: dict[TaskKey, Task] = {}
@@ -52,7 +52,7 @@ class WriteSet(msgspec.Struct):
         if transition.is_new_run:
             assert transition.details is not None
             self.new_runs[run_id] = run
-            self.details.append(transition.details)
+            self.details[run_id] = transition.details
         elif run_id in self.new_runs:
             self.new_runs[run_id] = run
         else:
@@ -93,31 +93,38 @@ class WriteSet(msgspec.Struct):
         """Whether there is nothing to write."""
         return not (self.runs or self.new_runs or self.changed or self.commands)
 
-    async def write(self, session: Session) -> None:
-        """Send the statements; what there is most of goes into one."""
+    def calls(self) -> list[Call]:
+        """The statements that write all of it; what there is most of is in one."""
+        calls: list[Call] = []
         if self.new_runs:
-            await session.send("start_runs", encode_rows(self.new_runs.values()), encode_rows(self.details))
-        if self.commands:
-            await session.send("record_commands", encode_rows(self.commands))
+            # In key order, so that two processes that start the same workflow ids wait for each other in one direction.
+            runs = sorted(self.new_runs.values(), key=lambda run: (run.namespace, run.workflow_id))
+            started = [msgspec.structs.asdict(run) | msgspec.structs.asdict(self.details[run.run_id]) for run in runs]
+            calls.append(("start_runs", encode_rows(started)))
         if self.emptied:
-            await session.send("empty_inboxes", list(self.emptied))
-        await session.send(
-            "advance",
-            encode_rows(self.events),
-            encode_rows(self.runs.values()),
-            encode_rows({"run_id": run_id, "task_number": number} for run_id, number in self.gone),
-            encode_rows(self.opened.values()),
-            encode_rows(self.changed.values()),
-            encode_rows(self.receipts),
-            encode_rows(self.new_activities.values()),
-            encode_rows(self.activities.values()),
-            encode_rows(self.attempts),
+            calls.append(("empty_inboxes", encode_rows(self.emptied)))
+        calls.append(
+            (
+                "advance",
+                encode_rows(self.events),
+                encode_rows(self.runs.values()),
+                encode_rows({"run_id": run_id, "task_number": number} for run_id, number in self.gone),
+                encode_rows(self.opened.values()),
+                encode_rows(self.changed.values()),
+                encode_rows(self.receipts),
+                encode_rows(self.new_activities.values()),
+                encode_rows(self.activities.values()),
+                encode_rows(self.attempts),
+                encode_rows(self.commands),
+            )
         )
-        for name, rows in (
-            ("open_groups", self.new_groups.values()),
-            ("count_groups", self.groups.values()),
-            ("record_markers", self.markers),
-            ("fill_inboxes", [event for events in self.inbox.values() for event in events]),
-        ):
-            if rows:
-                await session.send(name, encode_rows(rows))
+        buffered = [event for events in self.inbox.values() for event in events]
+        if self.new_groups:
+            calls.append(("open_groups", encode_rows(self.new_groups.values())))
+        if self.groups:
+            calls.append(("count_groups", encode_rows(self.groups.values())))
+        if self.markers:
+            calls.append(("record_markers", encode_rows(self.markers)))
+        if buffered:
+            calls.append(("fill_inboxes", encode_rows(buffered)))
+        return calls

@@ -22,6 +22,8 @@ HEARTBEAT_SECONDS: Final = 5.0
 """How often the bus sends itself a message; a subscription that misses two of them is taken for dead."""
 RECONNECT_SECONDS: Final = 1.0
 PUBLISH_TIMEOUT_SECONDS: Final = 0.5
+PUBLISH_GAP_SECONDS: Final = 0.005
+"""Signals that come faster than this go out together; the first of a burst goes out at once."""
 PUBLISH_PAUSE_SECONDS: Final = 3.0
 """How long publishing is skipped after a failure."""
 
@@ -136,6 +138,7 @@ class RedisBus:
                     for channel in channels:
                         pipeline.publish(channel, self._origin)
                     await pipeline.execute()
+                await asyncio.sleep(PUBLISH_GAP_SECONDS)
             except _ERRORS as error:
                 self._metrics.wake_publish_failures.inc(len(channels))
                 log.warning("wake.publish_failed", error=type(error).__name__, signals=len(channels))

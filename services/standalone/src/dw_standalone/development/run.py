@@ -17,7 +17,7 @@ from msgspec import structs
 from dw_runtime.process import StartupError
 from dw_runtime.process.listen import open_listener
 from dw_standalone import administration
-from dw_standalone.development.plan import DEFAULT_HOST, TOKEN, Process, plan
+from dw_standalone.development.plan import DEFAULT_HOST, DEFAULT_PORT, TOKEN, Process, plan
 from dw_standalone.embedded import EmbeddedServices
 from dw_standalone.embedded.child import Child
 from dw_standalone.roles import read_settings
@@ -163,12 +163,23 @@ def _greeting(roles: list[Process], data_folder: Path | None) -> str:
             *block,
             "  Try this",
             f"    curl {first.url}/api/health",
-            f"    {_interpreter()} examples/greeter.py",
+            f"    {_greeter_environment(roles)}{_interpreter()} examples/greeter.py",
             f"    curl -H 'Authorization: Bearer {shown}' -H 'X-Durable-Workflow-Control-Plane-Version: 2' "
             f"{first.url}/api/workflows",
             "",
         ]
     )
+
+
+def _greeter_environment(roles: list[Process]) -> str:
+    """The variables without which the example would look for the server elsewhere, as one types them."""
+    first, second = roles[:2]
+    variables = []
+    if first.url != f"http://{DEFAULT_HOST}:{DEFAULT_PORT}":
+        variables.append(f"DURABLE_WORKFLOW_SERVER_URL={first.url} ")
+    if second.label == "worker plane":
+        variables.append(f"DURABLE_WORKFLOW_WORKER_URL={second.url} ")
+    return "".join(variables)
 
 
 def _interpreter() -> str:

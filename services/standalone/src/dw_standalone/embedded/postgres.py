@@ -7,6 +7,7 @@ import secrets
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import psycopg
@@ -42,13 +43,16 @@ FAST_SETTINGS = {
 
 
 class EmbeddedPostgres:
-    """A Postgres server in ``folder``; ``is_fast`` trades durability for speed and is for tests only."""
+    """A Postgres server in ``folder``; ``is_fast`` trades durability for speed and is for tests only.
 
-    def __init__(self, folder: Path, *, is_fast: bool = False) -> None:
+    ``settings`` are server parameters by name; they win over the ones chosen here.
+    """
+
+    def __init__(self, folder: Path, *, is_fast: bool = False, settings: Mapping[str, str] | None = None) -> None:
         self._folder = folder
         self._cluster = folder / "cluster"
         self._password_file = folder / "password"
-        self._settings = SETTINGS | (FAST_SETTINGS if is_fast else {})
+        self._settings = SETTINGS | (FAST_SETTINGS if is_fast else {}) | dict(settings or {})
         self._child: Child | None = None
 
     def start(self) -> str:

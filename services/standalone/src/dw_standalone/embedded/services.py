@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,7 +21,8 @@ class EmbeddedServices:
 
     URLs given to the constructor are used as they are; for a missing one a server is started. ``data_folder`` keeps
     the database between runs, None means a temporary folder that is removed at the end. ``is_fast`` is for tests: the
-    database may be lost when the machine crashes. Entering raises :class:`EmbeddedError` with one sentence.
+    database may be lost when the machine crashes. ``postgres_settings`` are parameters of the Postgres started here, by
+    name. Entering raises :class:`EmbeddedError` with one sentence.
     """
 
     def __init__(
@@ -30,10 +32,12 @@ class EmbeddedServices:
         database_url: str | None = None,
         redis_url: str | None = None,
         is_fast: bool = False,
+        postgres_settings: Mapping[str, str] | None = None,
     ) -> None:
         self._folder = data_folder
         self._is_temporary = data_folder is None
         self._is_fast = is_fast
+        self._postgres_settings = postgres_settings
         self._lock: int | None = None
         self._postgres: EmbeddedPostgres | None = None
         self._valkey: EmbeddedValkey | None = None
@@ -94,7 +98,9 @@ class EmbeddedServices:
             self._valkey = EmbeddedValkey(folder / "valkey")
             self._redis_url = self._valkey.start()
         if self._database_url is None:
-            self._postgres = EmbeddedPostgres(folder / "postgres", is_fast=self._is_fast)
+            self._postgres = EmbeddedPostgres(
+                folder / "postgres", is_fast=self._is_fast, settings=self._postgres_settings
+            )
             self._database_url = self._postgres.start()
 
     def _prepare_folder(self) -> Path:

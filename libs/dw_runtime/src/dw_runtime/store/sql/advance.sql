@@ -1,5 +1,5 @@
 -- name: advance
--- Write the transitions of a batch. Each parameter is one JSON array of rows, or null. Closed tasks are deleted before
+-- Write the transitions of a batch. Each parameter is one JSON array of rows, maybe empty. Closed tasks are deleted before
 -- new ones are inserted (the inserts read the deleted rows), because a run has at most one open workflow task.
 WITH events AS (
     INSERT INTO workflow_history_events (run_id, sequence, event_type, body)
@@ -60,34 +60,36 @@ settled AS (
         status = n.status, attempt_count = n.attempt_count, closed_at = n.closed_at
     FROM json_populate_recordset(NULL::activity_executions, $8::json) n
     WHERE a.run_id = n.run_id AND a.sequence = n.sequence
+),
+commands AS (
+    INSERT INTO workflow_commands SELECT n.* FROM json_populate_recordset(NULL::workflow_commands, $10::json) n
 )
 INSERT INTO activity_attempts
 SELECT n.* FROM json_populate_recordset(NULL::activity_attempts, $9::json) n;
 
 -- name: start_runs
--- Create instances, runs and their summaries, and record start commands.
+-- Create instances, runs and their summaries. A row holds the columns of the run and the details of its start.
 WITH runs AS (
     INSERT INTO workflow_runs SELECT n.* FROM json_populate_recordset(NULL::workflow_runs, $1::json) n
 ),
 instances AS (
     INSERT INTO workflow_instances (namespace, workflow_id, current_run_id, run_count)
     SELECT n.namespace, n.workflow_id, n.run_id, 1
-    FROM json_populate_recordset(NULL::workflow_runs, $1::json) n
+    FROM json_to_recordset($1::json) AS n(namespace text, workflow_id text, run_id text)
 )
-INSERT INTO workflow_run_summaries
-SELECT n.run_id, n.namespace, n.workflow_id, n.workflow_type, n.queue, n.compatibility, d.business_key,
+INSERT INTO workflow_run_summaries (
+    run_id, namespace, workflow_id, workflow_type, queue, compatibility, business_key, status_bucket, started_at,
+    closed_at, memo, search_attributes, execution_timeout_seconds, run_timeout_seconds, arguments
+)
+SELECT n.run_id, n.namespace, n.workflow_id, n.workflow_type, n.queue, n.compatibility, n.business_key,
        CASE WHEN n.closed_at IS NULL THEN 'running' WHEN n.status = 'completed' THEN 'completed' ELSE 'failed' END,
-       n.started_at, n.closed_at, d.memo, d.search_attributes, d.execution_timeout_seconds, d.run_timeout_seconds,
-       d.arguments, NULL
-FROM json_populate_recordset(NULL::workflow_runs, $1::json) n
-JOIN json_to_recordset($2::json) AS d(
-    run_id text, arguments text, business_key text, memo jsonb, search_attributes jsonb,
-    execution_timeout_seconds integer, run_timeout_seconds integer
-) ON d.run_id = n.run_id;
-
--- name: record_commands
--- Record intake commands.
-INSERT INTO workflow_commands SELECT n.* FROM json_populate_recordset(NULL::workflow_commands, $1::json) n;
+       n.started_at, n.closed_at, n.memo, n.search_attributes, n.execution_timeout_seconds, n.run_timeout_seconds,
+       n.arguments
+FROM json_to_recordset($1::json) AS n(
+    run_id text, namespace text, workflow_id text, workflow_type text, queue text, compatibility text,
+    business_key text, status text, started_at timestamptz, closed_at timestamptz, memo jsonb, search_attributes jsonb,
+    execution_timeout_seconds integer, run_timeout_seconds integer, arguments text
+);
 
 -- name: open_groups
 -- Record new parallel groups.
@@ -107,7 +109,7 @@ SELECT n.* FROM json_populate_recordset(NULL::workflow_version_markers, $1::json
 
 -- name: empty_inboxes
 -- Remove the buffered events that have been taken into history.
-DELETE FROM workflow_inbox i WHERE i.run_id = ANY($1::text[]);
+DELETE FROM workflow_inbox i WHERE i.run_id = ANY(ARRAY(SELECT json_array_elements_text($1::json)));
 
 -- name: fill_inboxes
 -- Buffer events in arrival order.

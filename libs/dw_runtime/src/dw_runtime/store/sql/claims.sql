@@ -1,8 +1,8 @@
 -- name: pick_tasks
 -- For every wanted queue, lock up to that many ready, due tasks together with their runs, skipping what is locked.
--- $1 is a JSON array of {position, namespace, kind, queue, slots, types, build_id, page_size}; types null means any type; a task
--- pinned to a build goes only to that build. page_size counts history events. Two wants on one queue may pick the same
--- task. A task whose run another transaction holds comes without its run.
+-- $1 is a JSON array of {position, namespace, kind, queue, slots, types, build_id, page_size}; types null means any
+-- type; a task pinned to a build goes only to that build. page_size counts history events. Two wants on one queue may
+-- pick the same task. A task whose run another transaction holds comes without its run.
 WITH clock AS MATERIALIZED (SELECT dw_now() AS now),
 wanted AS (
     SELECT * FROM json_to_recordset($1::json) AS w(
@@ -26,15 +26,15 @@ picked AS MATERIALIZED (
     ) t
 )
 SELECT
-    clock.now,
-    row_to_json(p)::text,
-    row_to_json(r)::text,
-    CASE WHEN p.kind = 1 THEN dw_has_leased_workflow_task(p.run_id) ELSE false END,
+    to_json(clock.now),
+    row_to_json(p),
+    CASE WHEN r.run_id IS NOT NULL THEN row_to_json(r) END,
+    to_json(CASE WHEN p.kind = 1 THEN dw_has_leased_workflow_task(p.run_id) ELSE false END),
     (
         SELECT row_to_json(a)
         FROM activity_executions a
         WHERE p.kind = 1 AND a.run_id = p.run_id AND a.sequence = p.activity_sequence
-    )::text,
+    ),
     CASE WHEN p.kind = 0 THEN (SELECT s.arguments FROM workflow_run_summaries s WHERE s.run_id = p.run_id) END,
     CASE WHEN p.kind = 0 THEN dw_history_page(p.run_id, 0, r.last_history_sequence, p.page_size) END,
     p.position
@@ -47,15 +47,15 @@ LEFT JOIN LATERAL (
 -- Leases that earlier polls with these request ids were granted. $1 is a JSON array of {namespace, kind, queue,
 -- lease_owner, poll_request_id, page_size}. The columns of pick_tasks.
 SELECT
-    dw_now(),
-    row_to_json(p)::text,
-    row_to_json(r)::text,
-    false,
+    to_json(dw_now()),
+    row_to_json(p),
+    row_to_json(r),
+    to_json(false),
     (
         SELECT row_to_json(a)
         FROM activity_executions a
         WHERE p.kind = 1 AND a.run_id = p.run_id AND a.sequence = p.activity_sequence
-    )::text,
+    ),
     CASE WHEN p.kind = 0 THEN (SELECT s.arguments FROM workflow_run_summaries s WHERE s.run_id = p.run_id) END,
     CASE WHEN p.kind = 0 THEN dw_history_page(p.run_id, 0, p.claimed_history_sequence, k.page_size) END
 FROM json_to_recordset($1::json) AS k(
@@ -65,6 +65,13 @@ JOIN workflow_tasks p
     ON p.poll_request_id = k.poll_request_id AND p.lease_owner = k.lease_owner AND p.namespace = k.namespace
    AND p.queue = k.queue AND p.kind = k.kind AND p.state = 1 AND p.lease_expires_at > dw_now()
 JOIN workflow_runs r ON r.run_id = p.run_id;
+
+-- name: read_pages
+-- Arguments and first history page of runs whose task has just been leased. $1 is a JSON array of {run_id, up_to,
+-- page_size}.
+SELECT g.run_id, s.arguments, dw_history_page(g.run_id, 0, g.up_to, g.page_size)
+FROM json_to_recordset($1::json) AS g(run_id text, up_to bigint, page_size integer)
+JOIN workflow_run_summaries s ON s.run_id = g.run_id;
 
 -- name: read_history_page
 -- One page of a run's history as a JSON fragment. $1 run, $2 after sequence, $3 up to sequence, $4 page size.
@@ -79,9 +86,13 @@ WHERE EXISTS (
     SELECT 1
     FROM workflow_tasks t
     WHERE t.namespace = w.namespace AND t.queue = w.queue AND t.kind = w.kind AND t.state = 0
-      AND t.available_at <= dw_now()
+      AND t.available_at <= (SELECT dw_now())
 )
 UNION ALL
 SELECT NULL, NULL, NULL, t.poll_request_id
 FROM workflow_tasks t
-WHERE t.poll_request_id = ANY($2::text[]) AND t.state = 1;
+WHERE t.poll_request_id = ANY(ARRAY(SELECT json_array_elements_text($2::json))) AND t.state = 1;
+
+-- name: read_task
+-- One open task.
+SELECT row_to_json(t)::text FROM workflow_tasks t WHERE t.run_id = $1 AND t.task_number = $2;

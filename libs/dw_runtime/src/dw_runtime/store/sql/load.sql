@@ -1,6 +1,6 @@
 -- name: lock_instances
--- The instances that workflow-id inputs name, locked in key order, with their current run.
-SELECT i.namespace, i.workflow_id, i.current_run_id
+-- The instances that workflow-id inputs name, locked in key order.
+SELECT
 FROM workflow_instances i
 JOIN json_to_recordset($1::json) AS k(namespace text, workflow_id text)
     ON i.namespace = k.namespace AND i.workflow_id = k.workflow_id
@@ -8,25 +8,42 @@ ORDER BY i.namespace, i.workflow_id
 FOR UPDATE OF i;
 
 -- name: lock_runs
--- The runs of a batch, locked in run-id order.
-SELECT row_to_json(r)::text
-FROM workflow_runs r
-WHERE r.run_id = ANY($1::text[])
-ORDER BY r.run_id
-FOR UPDATE OF r;
+-- The runs a batch names, by id or as the current run of a locked instance, locked in run-id order. $1 is a JSON array
+-- of {run_id} or {namespace, workflow_id}.
+WITH named AS MATERIALIZED (
+    SELECT DISTINCT COALESCE(k.run_id, i.current_run_id) AS run_id
+    FROM json_to_recordset($1::json) AS k(run_id text, namespace text, workflow_id text)
+    LEFT JOIN workflow_instances i
+        ON k.run_id IS NULL AND i.namespace = k.namespace AND i.workflow_id = k.workflow_id
+),
+locked AS MATERIALIZED (
+    SELECT r.* FROM named n JOIN workflow_runs r ON r.run_id = n.run_id ORDER BY r.run_id FOR UPDATE OF r
+)
+SELECT json_agg(l) FROM locked l;
 
 -- name: read_related
--- What the decisions of a batch need beside the locked runs, each part as one JSON array, and the time.
-WITH points AS (
+-- The time after the locks, and what the decisions of a batch need beside the locked runs, each part as one JSON array.
+-- $1 names runs as in lock_runs and says which need their inbox and which their open activities. The last part are the
+-- request ids among $5 that hold a lease: held polls that repeat an earlier one.
+WITH named AS MATERIALIZED (
+    SELECT COALESCE(k.run_id, i.current_run_id) AS run_id, bool_or(k.inbox) AS inbox, bool_or(k.closing) AS closing
+    FROM json_to_recordset($1::json) AS k(run_id text, namespace text, workflow_id text, inbox boolean, closing boolean)
+    LEFT JOIN workflow_instances i
+        ON k.run_id IS NULL AND i.namespace = k.namespace AND i.workflow_id = k.workflow_id
+    GROUP BY 1
+),
+points AS (
     SELECT * FROM json_to_recordset($2::json) AS p(run_id text, task_number bigint, sequence bigint)
 ),
 tasks AS (
-    SELECT t.* FROM workflow_tasks t WHERE t.run_id = ANY($1::text[]) AND t.kind = 0
+    SELECT t.* FROM named n JOIN workflow_tasks t ON t.run_id = n.run_id AND t.kind = 0
     UNION ALL
-    SELECT t.* FROM points p JOIN workflow_tasks t ON t.run_id = p.run_id AND t.task_number = p.task_number
-    WHERE t.kind = 1 AND NOT t.run_id = ANY($4::text[])
+    SELECT t.*
+    FROM points p
+    JOIN named n ON n.run_id = p.run_id AND NOT n.closing
+    JOIN workflow_tasks t ON t.run_id = p.run_id AND t.task_number = p.task_number AND t.kind = 1
     UNION ALL
-    SELECT t.* FROM workflow_tasks t WHERE t.run_id = ANY($4::text[]) AND t.kind = 1
+    SELECT t.* FROM named n JOIN workflow_tasks t ON t.run_id = n.run_id AND t.kind = 1 WHERE n.closing
 ),
 activities AS (
     SELECT a.run_id, a.sequence, a.activity_type, a.queue, a.status, a.has_retry_policy, a.retry_policy, a.timeouts,
@@ -39,23 +56,23 @@ activities AS (
     ) named ON a.run_id = named.run_id AND a.sequence = named.sequence
 )
 SELECT
-    dw_now(),
-    (SELECT json_agg(t) FROM tasks t)::text,
-    (SELECT json_agg(a) FROM activities a)::text,
+    to_json(dw_now()),
+    (SELECT json_agg(t) FROM tasks t),
+    (SELECT json_agg(a) FROM activities a),
     (
         SELECT json_agg(g)
         FROM workflow_parallel_groups g
         JOIN (
             SELECT run_id, group_base AS base_sequence FROM activities WHERE group_base IS NOT NULL
             UNION
-            SELECT * FROM json_to_recordset($5::json) AS b(run_id text, base_sequence bigint)
+            SELECT * FROM json_to_recordset($3::json) AS b(run_id text, base_sequence bigint)
         ) named USING (run_id, base_sequence)
-    )::text,
+    ),
     (
         SELECT json_agg(m)
         FROM workflow_version_markers m
-        JOIN json_to_recordset($6::json) AS c(run_id text, change_id text) USING (run_id, change_id)
-    )::text,
+        JOIN json_to_recordset($4::json) AS c(run_id text, change_id text) USING (run_id, change_id)
+    ),
     (
         SELECT json_agg(
             json_build_object(
@@ -63,9 +80,15 @@ SELECT
                 'workflow_task_id', i.workflow_task_id, 'workflow_command_id', i.workflow_command_id
             ) ORDER BY i.ordinal
         )
-        FROM workflow_inbox i
-        WHERE i.run_id = ANY($3::text[])
-    )::text;
+        FROM named n
+        JOIN workflow_inbox i ON i.run_id = n.run_id
+        WHERE n.inbox
+    ),
+    (
+        SELECT json_agg(p.poll_request_id)
+        FROM workflow_tasks p
+        WHERE p.poll_request_id = ANY(ARRAY(SELECT json_array_elements_text($5::json))) AND p.state = 1
+    );
 
 -- name: read_settled
 -- The records of closed tasks and attempts, for reports that found nothing open, and the open tasks of the activities
@@ -74,15 +97,14 @@ WITH points AS (
     SELECT * FROM json_to_recordset($1::json) AS p(run_id text, task_number bigint, sequence bigint, attempt integer)
 )
 SELECT
-    (SELECT json_agg(r) FROM workflow_task_receipts r JOIN points p USING (run_id, task_number))::text,
+    (SELECT json_agg(r) FROM workflow_task_receipts r JOIN points p USING (run_id, task_number)),
     (
         SELECT json_agg(a)
         FROM activity_attempts a
         JOIN points p ON a.run_id = p.run_id AND a.sequence = p.sequence AND a.attempt = p.attempt
-    )::text,
+    ),
     (
         SELECT json_agg(t)
-        FROM workflow_tasks t
-        JOIN (SELECT DISTINCT run_id, sequence FROM points WHERE sequence > 0) p
-            ON t.run_id = p.run_id AND t.activity_sequence = p.sequence
-    )::text;
+        FROM points p
+        JOIN workflow_tasks t ON t.run_id = p.run_id AND t.activity_sequence = p.sequence AND t.kind = 1
+    );

@@ -11,10 +11,11 @@ RETURNING l.name;
 DELETE FROM service_leases l WHERE l.name = $1 AND l.holder = $2;
 
 -- name: find_expired_leases
--- Tasks whose lease has run out, oldest first.
+-- Tasks whose lease has run out, oldest first. Here and below the time is read in a sub-select, because a volatile
+-- function cannot bound an index scan.
 SELECT t.run_id, t.task_number, t.activity_sequence, t.kind
 FROM workflow_tasks t
-WHERE t.sweep_at <= dw_now() AND t.state = 1 AND t.lease_expires_at <= dw_now()
+WHERE t.sweep_at <= (SELECT dw_now()) AND t.state = 1 AND t.lease_expires_at <= dw_now()
 ORDER BY t.sweep_at
 LIMIT $1;
 
@@ -22,7 +23,7 @@ LIMIT $1;
 -- Activity tasks with a deadline or lease that has passed, oldest first.
 SELECT t.run_id, t.task_number, t.activity_sequence, t.kind
 FROM workflow_tasks t
-WHERE t.sweep_at <= dw_now() AND t.kind = 1
+WHERE t.sweep_at <= (SELECT dw_now()) AND t.kind = 1
 ORDER BY t.sweep_at
 LIMIT $1;
 
@@ -30,6 +31,6 @@ LIMIT $1;
 -- Open runs past their deadline, oldest first.
 SELECT r.run_id
 FROM workflow_runs r
-WHERE r.closed_at IS NULL AND LEAST(r.execution_deadline_at, r.run_deadline_at) <= dw_now()
+WHERE r.closed_at IS NULL AND LEAST(r.execution_deadline_at, r.run_deadline_at) <= (SELECT dw_now())
 ORDER BY LEAST(r.execution_deadline_at, r.run_deadline_at)
 LIMIT $1;

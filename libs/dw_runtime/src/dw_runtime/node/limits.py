@@ -1,0 +1,82 @@
+"""From settings to the limits of the core and the options it publishes."""
+
+from __future__ import annotations
+
+from dw_core.limits import Limits
+from dw_core.protocol.capabilities import CapabilityOptions
+from dw_core.topology.manifest import DiscoveryLimits
+from dw_runtime.auth.settings import AuthSettings
+from dw_runtime.settings import Settings
+
+
+def core_limits(settings: Settings) -> Limits:
+    """The limits that are enforced and published."""
+    request, structural, budget = settings.request_limits, settings.structural_limits, settings.history_budget
+    return Limits(
+        max_payload_bytes=request.payload_bytes_max,
+        max_memo_bytes=request.memo_bytes_max,
+        max_search_attributes=request.search_attributes_max,
+        max_search_attribute_key_length=request.search_attribute_key_length_max,
+        max_search_attribute_value_bytes=request.search_attribute_value_bytes_max,
+        max_operation_name_length=request.operation_name_length_max,
+        max_pending_activities=request.pending_activities_max,
+        max_pending_children=request.pending_children_max,
+        pending_activity_count=structural.pending_activities,
+        pending_child_count=structural.pending_children,
+        pending_timer_count=structural.pending_timers,
+        pending_signal_count=structural.pending_signals,
+        pending_update_count=structural.pending_updates,
+        command_batch_size=structural.command_batch_size,
+        payload_size_bytes=structural.payload_bytes,
+        memo_size_bytes=structural.memo_bytes,
+        search_attribute_size_bytes=structural.search_attribute_bytes,
+        history_transaction_size=structural.history_transaction_events,
+        warning_threshold_percent=structural.warning_percent,
+        continue_as_new_events=budget.events,
+        continue_as_new_size_bytes=budget.size_bytes,
+        continue_as_new_fan_out=budget.fan_out,
+        history_warning_events=budget.events_warning,
+        history_warning_size_bytes=budget.size_bytes_warning,
+        history_warning_fan_out=budget.fan_out_warning,
+        history_events_max=budget.events_max,
+        external_payload_max_bytes=settings.external_payloads.bytes_max,
+    )
+
+
+def capability_options(settings: Settings, limits: Limits) -> CapabilityOptions:
+    """The settings that show in ``server_capabilities``."""
+    return CapabilityOptions(
+        long_poll_seconds=settings.polling.poll_timeout_seconds,
+        history_page_size_default=settings.protocol.history_page_size_default,
+        history_page_size_max=settings.protocol.history_page_size_max,
+        heartbeat_interval_seconds=settings.workers.heartbeat_interval_seconds,
+        stale_after_seconds=settings.workers.stale_after_seconds,
+        compression=settings.protocol.compression_enabled,
+        limits=limits,
+    )
+
+
+def discovery_limits(settings: Settings) -> DiscoveryLimits:
+    """The effective numbers of ``matching_role.discovery_limits``."""
+    return DiscoveryLimits(
+        workflow_task_lease_seconds=settings.leases.workflow_task_lease_seconds,
+        activity_task_lease_seconds=settings.leases.activity_task_lease_seconds,
+        wake_signal_ttl_seconds=max(settings.polling.wake_signal_ttl_seconds, 60),
+    )
+
+
+def auth_settings(settings: Settings) -> AuthSettings:
+    """The secrets of the authenticator; unset ones are empty."""
+    auth = settings.auth
+    return AuthSettings(
+        driver=auth.driver,
+        token=auth.token or "",
+        worker_token=auth.worker_token or "",
+        operator_token=auth.operator_token or "",
+        admin_token=auth.admin_token or "",
+        signature_key=auth.signature_key or "",
+        worker_signature_key=auth.worker_signature_key or "",
+        operator_signature_key=auth.operator_signature_key or "",
+        admin_signature_key=auth.admin_signature_key or "",
+        backward_compatible=auth.backward_compatible,
+    )

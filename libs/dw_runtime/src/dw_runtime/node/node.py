@@ -1,0 +1,189 @@
+"""The parts that every role process shares, put together once."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Protocol
+
+import msgspec
+import redis.asyncio as redis
+
+from dw_core.discovery.envelope import NodeIdentity, static_parts
+from dw_core.engine.transition import WakeKey
+from dw_core.ids import ulid
+from dw_core.protocol.capabilities import server_capabilities
+from dw_core.protocol.timestamps import wire_time
+from dw_core.routes.catalogue import ROUTES, match
+from dw_core.topology.manifest import manifest, summary
+from dw_core.topology.placement import BootRefused, Placement, resolve
+from dw_runtime.auth.authenticator import build_authenticator
+from dw_runtime.discovery.cluster import ClusterParts
+from dw_runtime.discovery.handlers import discovery_handlers
+from dw_runtime.discovery.readiness import Readiness
+from dw_runtime.discovery.redis_probe import RedisProbe
+from dw_runtime.http.application import Application
+from dw_runtime.http.call import Handlers
+from dw_runtime.http.shell import Shell, ShellSettings
+from dw_runtime.node.limits import auth_settings, capability_options, core_limits, discovery_limits
+from dw_runtime.pump.claims import Waiters
+from dw_runtime.pump.pump import Pump
+from dw_runtime.settings import Settings, SettingsError
+from dw_runtime.store.database import Database
+from dw_runtime.store.reads.namespaces import NamespaceCache
+from dw_runtime.store.reads.probe import PostgresProbe
+from dw_runtime.telemetry.exposition import Exposition
+from dw_runtime.telemetry.logs import configure_logs
+from dw_runtime.telemetry.metrics import Metrics
+from dw_runtime.version import server_version
+from dw_runtime.wake.bus import NoBus, RedisBus, WakeBus
+
+
+class Loop(Protocol):
+    """A background loop of a role: it must be running as long as the process does."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it is running."""
+
+
+def new_id() -> str:
+    """The next ULID."""
+    return ulid(time.time_ns() // 1_000_000, secrets.token_bytes(10))
+
+
+def wire_now() -> str:
+    """The clock of this process, for documents that describe it; leases and deadlines use the database clock."""
+    return wire_time(datetime.now(UTC))
+
+
+class Node:
+    """Database, pump, wake bus, gates and shell of one process.
+
+    ``entry_point`` is a key of ``dw_core.topology.placement.ENTRY_POINTS``; ``waiters`` are the polls this process
+    holds, ``on_wake`` and ``on_reset`` what its broker does with signals. Raises ``SettingsError`` for a configuration
+    the process must not run with.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        entry_point: str,
+        *,
+        waiters: Callable[[Metrics], Waiters] | None = None,
+        on_wake: Callable[[WakeKey], None] = lambda key: None,
+        on_reset: Callable[[], None] = lambda: None,
+    ) -> None:
+        configure_logs(settings.telemetry.log_level, role=entry_point, server_id=settings.topology.server_id)
+        self.settings = settings
+        self.placement = _place(settings, entry_point)
+        self.limits = core_limits(settings)
+        self.metrics = Metrics()
+        if settings.stores.database_url is None:
+            raise SettingsError("No database is configured; set DATABASE_URL, DB_URL or DB_HOST.")
+        self.database = Database(settings.stores.database_url, settings.stores.database_pool_size, self.metrics)
+        self.holder = f"{settings.topology.server_id}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._redis: redis.Redis | None = None
+        self.bus: WakeBus = NoBus()
+        if settings.stores.redis_url is not None:
+            self._redis = redis.Redis.from_url(settings.stores.redis_url, socket_connect_timeout=0.5)
+            self.bus = RedisBus(settings.stores.redis_url, self.metrics, on_wake=on_wake, on_reset=on_reset)
+        self.waiters = None if waiters is None else waiters(self.metrics)
+        self.pump = Pump(
+            settings.stores.database_url, self.metrics, limits=self.limits, publish=self._publish, waiters=self.waiters
+        )
+        self._loops: dict[str, Loop] = {"pump": self.pump}
+        self.shell: Shell | None = None
+        self.app: Application | None = None
+
+    def _publish(self, keys: Iterable[WakeKey]) -> None:
+        self.bus.publish(keys)
+
+    def serve(self, handlers: Handlers, loops: dict[str, Loop]) -> Application:
+        """Build the shell and the application around the role's handlers; ``loops`` show in ``/livez``."""
+        settings = self.settings
+        self._loops.update(loops)
+        authenticator = build_authenticator(auth_settings(settings))
+        capabilities = server_capabilities(capability_options(settings, self.limits))
+        queue_wake = settings.topology.matching_queue_wake and self.placement.queue_wake_default
+        placed = (self.placement.shape, self.placement.process_class)
+        discovery = discovery_limits(settings)
+        readiness = Readiness(
+            store=PostgresProbe(self.database, settings),
+            cache=None if self._redis is None else RedisProbe(self._redis),
+            auth=authenticator.state(),
+            topology=summary(*placed, queue_wake=queue_wake, limits=discovery),
+            default_namespace=settings.topology.default_namespace,
+            now=wire_now,
+            is_draining=lambda: self.shell is not None and self.shell.draining.is_set(),
+        )
+        namespaces = NamespaceCache(self.database)
+        static = static_parts(
+            NodeIdentity(
+                server_id=settings.topology.server_id,
+                version=server_version(),
+                default_namespace=settings.topology.default_namespace,
+            ),
+            topology=manifest(*placed, queue_wake=queue_wake, limits=discovery),
+            server_capabilities=capabilities,
+            limits=self.limits,
+            compression=settings.protocol.compression_enabled,
+        )
+        parts = ClusterParts(PostgresProbe(self.database, settings), namespaces, readiness)
+        shell = Shell(
+            routes=ROUTES,
+            match=match,
+            placement=self.placement,
+            handlers={**discovery_handlers(readiness, parts, static, self._dead_loops), **handlers},
+            authenticator=authenticator,
+            gate=readiness,
+            namespaces=namespaces,
+            capabilities=msgspec.json.encode(capabilities),
+            observer=self.metrics.request_observer,
+            settings=ShellSettings(
+                default_namespace=settings.topology.default_namespace,
+                max_body_bytes=self.limits.max_payload_bytes,
+                compression_enabled=settings.protocol.compression_enabled,
+            ),
+        )
+        self.metrics.requests_in_flight.set_function(lambda: float(shell.in_flight))
+        self.shell = shell
+        self.app = Application(shell, Exposition(self.metrics.registry))
+        return self.app
+
+    def _dead_loops(self) -> Sequence[str]:
+        return [name for name, loop in self._loops.items() if not loop.is_alive]
+
+    async def open(self) -> None:
+        """Connect in the background and start the pump."""
+        await self.database.open()
+        if isinstance(self.bus, RedisBus):
+            self.bus.start()
+        self.pump.start()
+
+    async def drain(self) -> None:
+        """No longer ready; return when nothing is in flight or the time for it is over."""
+        assert self.shell is not None, "drain comes after serve"
+        await self.shell.drain(self.settings.http.drain_seconds)
+
+    async def close(self) -> None:
+        """Finish what the pump has taken, then close every connection."""
+        await self.pump.stop()
+        if isinstance(self.bus, RedisBus):
+            await self.bus.stop()
+        if self._redis is not None:
+            await self._redis.aclose()
+        await self.database.close()
+
+
+def _place(settings: Settings, entry_point: str) -> Placement:
+    topology = settings.topology
+    if topology.mode != "service":
+        raise SettingsError(f"DW_MODE={topology.mode!r} is not supported; this server runs as 'service'.")
+    try:
+        return resolve(topology.shape, topology.process_class, entry_point, dispatch_mode=topology.task_dispatch_mode)
+    except BootRefused as refused:
+        raise SettingsError(str(refused)) from refused

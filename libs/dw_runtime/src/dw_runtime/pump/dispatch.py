@@ -1,0 +1,116 @@
+"""Direct dispatch: a task that a batch opens goes straight to a poll that waits for one.
+
+A poll whose queue is known to be empty may take the new task in the transaction that opens it: the task is written
+leased and never has to be looked for. Polls about which less is known go through ``claim``.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from dw_core.engine.claims import decide_claim
+from dw_core.engine.rows import Activity, Task, TaskKind, TaskState
+from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.transition import WakeKey
+from dw_runtime.pump.claims import Claimed, Waiters, Want
+from dw_runtime.store.link import Call, Rows
+from dw_runtime.store.loading import encode_rows
+from dw_runtime.store.writing import TaskKey, WriteSet
+
+Granted = list[tuple[Want, Claimed]]
+
+
+def dispatch(waiters: Waiters, writes: WriteSet, snapshots: dict[str, Snapshot], now: datetime) -> Granted:
+    """Lease the batch's new, due tasks to fitting polls, in the order in which a claim would take them.
+
+    ``snapshots`` hold the runs as the batch leaves them. What a worker needs and the batch does not know (older
+    history, arguments of earlier starts) is read by :func:`missing_pages` and added by :func:`with_pages`.
+    """
+    granted: Granted = []
+    for task in sorted(writes.opened.values(), key=_claim_order):
+        if task.state is not TaskState.READY or task.available_at > now:
+            continue
+        snapshot = snapshots[task.run_id]
+        activity = snapshot.activities.get(task.activity_sequence)
+        if task.kind is TaskKind.ACTIVITY and (activity is None or activity.arguments is None):
+            continue
+        want = waiters.take_idle(WakeKey(task.namespace, task.kind, task.queue), task.task_type, task.compatibility)
+        if want is not None:
+            granted.append((want, _lease(want, task, activity, snapshot, writes, now)))
+    return granted
+
+
+def _claim_order(task: Task) -> tuple[int, datetime, str, int]:
+    return task.priority, task.available_at, task.run_id, task.task_number
+
+
+def _lease(
+    want: Want, task: Task, activity: Activity | None, snapshot: Snapshot, writes: WriteSet, now: datetime
+) -> Claimed:
+    transition = decide_claim(snapshot, task, want.claimant, now)
+    writes.add(transition)
+    snapshot.fold(transition)
+    leased = transition.tasks[task.task_number]
+    assert leased is not None, "a claim leaves the task open"
+    arguments = history = None
+    if activity is not None:
+        arguments = activity.arguments
+    elif task.run_id in writes.details:
+        arguments = writes.details[task.run_id].arguments
+        history = ",".join(event.body for event in writes.events if event.run_id == task.run_id).encode()
+    return Claimed(task=leased, run=transition.run, activity=activity, arguments=arguments, history=history)
+
+
+def missing_pages(granted: Granted) -> list[Call]:
+    """The statement that reads pages and arguments for granted workflow tasks of runs that were started earlier."""
+    asked = [
+        {
+            "run_id": claimed.task.run_id,
+            "up_to": claimed.task.claimed_history_sequence,
+            "page_size": want.page_size,
+        }
+        for want, claimed in granted
+        if _lacks_page(claimed)
+    ]
+    return [("read_pages", encode_rows(asked))] if asked else []
+
+
+def with_pages(granted: Granted, rows: Rows) -> Granted:
+    """The grants with what ``read_pages`` has found."""
+    pages = {(run_id or b"").decode(): (arguments or b"", page) for run_id, arguments, page in rows}
+    return [
+        (
+            want,
+            msgspec.structs.replace(
+                claimed,
+                arguments=pages[claimed.task.run_id][0].decode(),
+                history=pages[claimed.task.run_id][1],
+            )
+            if _lacks_page(claimed)
+            else claimed,
+        )
+        for want, claimed in granted
+    ]
+
+
+def _lacks_page(claimed: Claimed) -> bool:
+    return claimed.task.kind is TaskKind.WORKFLOW and claimed.arguments is None
+
+
+def ready_tasks(writes: WriteSet, now: datetime) -> tuple[dict[TaskKey, WakeKey], dict[WakeKey, float]]:
+    """The tasks a batch leaves claimable: those due now, and for the others the seconds until their queue has one."""
+    due: dict[TaskKey, WakeKey] = {}
+    later: dict[WakeKey, float] = {}
+    for tasks in (writes.opened, writes.changed):
+        for task_key, task in tasks.items():
+            if task.state is not TaskState.READY:
+                continue
+            key = WakeKey(task.namespace, task.kind, task.queue)
+            delay = (task.available_at - now).total_seconds()
+            if delay <= 0:
+                due[task_key] = key
+            else:
+                later[key] = min(delay, later.get(key, delay))
+    return due, later

@@ -1,0 +1,133 @@
+-- The rest of the operator surface: timers, signals, updates and links as tables; what can be derived as views.
+
+-- A timeout timer shares the workflow sequence of the wait it bounds.
+CREATE TABLE workflow_timers (
+    run_id text COLLATE "C" NOT NULL,
+    sequence bigint NOT NULL CHECK (sequence > 0),
+    kind text NOT NULL CHECK (kind IN ('timer', 'condition_timeout', 'signal_timeout')),
+    status text NOT NULL CHECK (status IN ('pending', 'fired', 'cancelled')),
+    delay_seconds bigint NOT NULL CHECK (delay_seconds >= 0),
+    created_at timestamptz NOT NULL,
+    fire_at timestamptz NOT NULL,
+    fired_at timestamptz,
+    cancelled_at timestamptz,
+    PRIMARY KEY (run_id, sequence),
+    CHECK ((fired_at IS NOT NULL) = (status = 'fired')),
+    CHECK ((cancelled_at IS NOT NULL) = (status = 'cancelled'))
+) WITH (fillfactor = 85);
+CREATE INDEX workflow_timers_due ON workflow_timers (fire_at) WHERE status = 'pending';
+
+CREATE TABLE workflow_signals (
+    signal_id text COLLATE "C" PRIMARY KEY,
+    command_id text COLLATE "C" NOT NULL UNIQUE,
+    run_id text COLLATE "C" NOT NULL,
+    signal_name text COLLATE "C" NOT NULL,
+    signal_wait_id text COLLATE "C",
+    status text NOT NULL CHECK (status IN ('received', 'applied', 'rejected')),
+    command_sequence bigint NOT NULL,
+    workflow_sequence bigint,
+    arguments text,
+    received_at timestamptz,
+    applied_at timestamptz,
+    rejected_at timestamptz,
+    closed_at timestamptz
+) WITH (fillfactor = 85);
+CREATE INDEX workflow_signals_run ON workflow_signals (run_id, command_sequence);
+
+CREATE TABLE workflow_updates (
+    update_id text COLLATE "C" PRIMARY KEY,
+    command_id text COLLATE "C" NOT NULL UNIQUE,
+    run_id text COLLATE "C" NOT NULL,
+    update_name text COLLATE "C" NOT NULL,
+    status text NOT NULL CHECK (status IN ('accepted', 'rejected', 'completed', 'failed')),
+    outcome text,
+    command_sequence bigint NOT NULL,
+    workflow_sequence bigint,
+    arguments text,
+    result text,
+    validation_errors json,
+    failure_id text COLLATE "C",
+    failure_message text,
+    accepted_at timestamptz,
+    applied_at timestamptz,
+    rejected_at timestamptz,
+    closed_at timestamptz
+) WITH (fillfactor = 85);
+CREATE INDEX workflow_updates_run ON workflow_updates (run_id, command_sequence);
+
+-- One row per child run; a retried or continued child adds a row with the same workflow sequence of the parent.
+CREATE TABLE workflow_links (
+    parent_run_id text COLLATE "C" NOT NULL,
+    sequence bigint NOT NULL,
+    child_run_id text COLLATE "C" NOT NULL,
+    link_type text NOT NULL CHECK (link_type IN ('child_workflow', 'continue_as_new')),
+    namespace text COLLATE "C" NOT NULL,
+    parent_workflow_id text COLLATE "C" NOT NULL,
+    child_workflow_id text COLLATE "C" NOT NULL,
+    is_primary_parent boolean NOT NULL,
+    parallel_group_path json,
+    parent_close_policy text,
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (parent_run_id, sequence, child_run_id)
+);
+CREATE INDEX workflow_links_child ON workflow_links (child_run_id);
+
+-- Views from here on. A projection that is a view is written by nobody, so it never drifts from its source and needs
+-- no rebuild. Each reads one run by an index when it is filtered by run_id.
+
+CREATE VIEW workflow_run_waits AS
+SELECT a.run_id, 'activity' AS wait_kind, a.sequence, a.activity_type AS target, a.scheduled_at AS opened_at,
+       NULL::timestamptz AS deadline_at
+FROM activity_executions a
+WHERE a.closed_at IS NULL
+UNION ALL
+SELECT t.run_id, t.kind, t.sequence, NULL, t.created_at, t.fire_at
+FROM workflow_timers t
+WHERE t.status = 'pending'
+UNION ALL
+SELECT k.run_id, 'workflow_task', k.task_number, k.task_type, k.created_at, k.lease_expires_at
+FROM workflow_tasks k
+WHERE k.kind = 0;
+
+CREATE VIEW workflow_run_timeline_entries AS
+SELECT e.run_id, e.sequence, e.event_type, (e.body::json ->> 'recorded_at')::timestamptz AS recorded_at
+FROM workflow_history_events e;
+
+CREATE VIEW workflow_run_timer_entries AS
+SELECT t.run_id, t.sequence, t.kind, t.status, t.delay_seconds, t.fire_at, t.fired_at, t.cancelled_at
+FROM workflow_timers t;
+
+CREATE VIEW workflow_run_lineage_entries AS
+SELECT l.parent_run_id AS run_id, 'child' AS direction, l.link_type, l.sequence,
+       l.child_workflow_id AS related_workflow_id, l.child_run_id AS related_run_id
+FROM workflow_links l
+UNION ALL
+SELECT l.child_run_id, 'parent', l.link_type, l.sequence, l.parent_workflow_id, l.parent_run_id
+FROM workflow_links l;
+
+CREATE VIEW workflow_failures AS
+SELECT e.run_id, e.sequence AS event_sequence, e.event_type, p.payload ->> 'failure_id' AS failure_id,
+       p.payload ->> 'source_kind' AS source_kind, p.payload ->> 'source_id' AS source_id,
+       p.payload ->> 'failure_category' AS failure_category, (p.payload ->> 'non_retryable')::boolean AS non_retryable,
+       p.payload ->> 'exception_class' AS exception_class, p.payload ->> 'message' AS message
+FROM workflow_history_events e
+CROSS JOIN LATERAL (SELECT e.body::json -> 'payload' AS payload) p
+WHERE e.event_type IN (
+    'WorkflowFailed', 'WorkflowTimedOut', 'WorkflowTerminated', 'WorkflowCancelled', 'ActivityFailed',
+    'ActivityTimedOut', 'ChildRunFailed', 'ChildRunCancelled', 'ChildRunTerminated'
+);
+
+CREATE VIEW workflow_child_projection_repairs AS
+SELECT l.parent_run_id, l.sequence, l.child_run_id, 'child_run_missing' AS repair_reason
+FROM workflow_links l
+WHERE NOT EXISTS (SELECT 1 FROM workflow_runs r WHERE r.run_id = l.child_run_id);
+
+-- Whether a live worker on the queue runs the build a run is pinned to; an unpinned run suits every worker.
+CREATE FUNCTION dw_is_supported(of_namespace text, on_queue text, build text, silence_seconds integer)
+RETURNS boolean LANGUAGE sql VOLATILE PARALLEL SAFE
+    RETURN build IS NULL OR EXISTS (
+        SELECT 1
+        FROM worker_registrations w
+        WHERE w.namespace = of_namespace AND w.task_queue = on_queue AND w.build_id = build
+          AND w.last_heartbeat_at > dw_now() - make_interval(secs => silence_seconds)
+    );

@@ -1,0 +1,111 @@
+"""Runs: one by name, those of a workflow id, those of a namespace by page, and their history."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dw_core.engine.rows import Run
+from dw_core.protocol.problems import Problem
+from dw_runtime.store.database import Database, first
+from dw_runtime.store.reads.rows import (
+    DescribedRun,
+    HistoryPage,
+    InstanceRun,
+    ListedRun,
+    Position,
+    Summary,
+    TerminalEvent,
+)
+
+_decode_run = msgspec.json.Decoder(Run).decode
+_decode_summary = msgspec.json.Decoder(Summary).decode
+_decode_terminal = msgspec.json.Decoder(TerminalEvent).decode
+
+
+class RunReads:
+    """Reads runs. A worker silent for ``stale_after_seconds`` no longer counts as one that could take a pinned run."""
+
+    def __init__(self, database: Database, *, stale_after_seconds: int) -> None:
+        self._database = database
+        self._stale_after_seconds = stale_after_seconds
+
+    async def describe(self, namespace: str, workflow_id: str, run_id: str | None = None) -> DescribedRun:
+        """The named run, or the current one.
+
+        Raises ``Problem`` ``instance_not_found`` or ``run_not_found`` (control-plane §10.2).
+        """
+        row = first(
+            await self._database.rows("describe_run", namespace, workflow_id, run_id, self._stale_after_seconds)
+        )
+        if row is None:
+            raise instance_not_found(workflow_id)
+        run_count, is_current, run, summary, task_state, terminal, is_supported = row
+        if run is None:
+            raise run_not_found(workflow_id, run_id)
+        return DescribedRun(
+            run=_decode_run(run),
+            summary=_decode_summary(summary),
+            run_count=run_count,
+            is_current=is_current,
+            is_supported=is_supported,
+            has_workflow_task=task_state is not None,
+            terminal_event=None if terminal is None else _decode_terminal(terminal),
+        )
+
+    async def of_instance(self, namespace: str, workflow_id: str) -> list[InstanceRun]:
+        """Every run of a workflow id, oldest first; raises ``Problem`` ``instance_not_found``."""
+        rows = await self._database.rows("list_instance_runs", namespace, workflow_id, self._stale_after_seconds)
+        if not rows:
+            raise instance_not_found(workflow_id)
+        return [
+            InstanceRun(
+                run=_decode_run(run), business_key=business_key, is_current=is_current, is_supported=is_supported
+            )
+            for is_current, run, business_key, is_supported in rows
+        ]
+
+    async def page(
+        self, namespace: str, *, workflow_type: str | None, bucket: str | None, after: Position | None, size: int
+    ) -> list[ListedRun]:
+        """At most ``size`` runs behind ``after``, newest first; ``bucket`` is running, completed or failed."""
+        started_at = "infinity" if after is None else after.started_at.isoformat()
+        run_id = "" if after is None else after.run_id
+        rows = await self._database.rows(
+            "list_runs", namespace, workflow_type, bucket, started_at, run_id, size, self._stale_after_seconds
+        )
+        return [
+            ListedRun(summary=_decode_summary(summary), status=status, is_supported=is_supported)
+            for summary, status, is_supported in rows
+        ]
+
+    async def history(
+        self, namespace: str, workflow_id: str, run_id: str, *, after_sequence: int, size: int
+    ) -> HistoryPage:
+        """At most ``size`` events behind ``after_sequence``.
+
+        Raises ``Problem`` ``instance_not_found`` or ``run_not_found``.
+        """
+        row = first(await self._database.rows("read_run_history", namespace, workflow_id, run_id, after_sequence, size))
+        if row is None:
+            raise instance_not_found(workflow_id)
+        last_sequence, is_closed, events = row
+        if last_sequence is None:
+            raise run_not_found(workflow_id, run_id)
+        return HistoryPage(events=(events or "").encode(), last_sequence=last_sequence, is_closed=is_closed)
+
+    async def exists(self, namespace: str, workflow_id: str, run_id: str) -> bool:
+        """Whether the run is one of the workflow id's runs."""
+        ((found,),) = await self._database.rows("run_exists", namespace, workflow_id, run_id)
+        return bool(found)
+
+
+def instance_not_found(workflow_id: str) -> Problem:
+    """No workflow of the namespace has this id."""
+    return Problem("instance_not_found", f"Workflow {workflow_id} does not exist.", workflow_id=workflow_id)
+
+
+def run_not_found(workflow_id: str, run_id: str | None) -> Problem:
+    """The workflow exists, the run does not."""
+    return Problem(
+        "run_not_found", f"Workflow {workflow_id} has no run {run_id}.", workflow_id=workflow_id, run_id=run_id
+    )

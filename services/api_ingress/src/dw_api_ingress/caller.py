@@ -1,0 +1,17 @@
+"""Who gave a command: what its record keeps of the request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dw_runtime.http.call import Call
+
+
+def command_context(call: Call) -> dict[str, Any]:
+    """The ``context`` of a command record (control-plane §8.3)."""
+    principal = call.principal
+    return {
+        "caller": {"subject": principal.subject, "role": principal.role},
+        "auth": {"method": principal.method},
+        "request": {"id": call.request_id, "method": call.route.method, "route": call.route.path},
+    }

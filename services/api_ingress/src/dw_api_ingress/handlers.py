@@ -1,0 +1,48 @@
+"""The handlers of the control plane by route name; a control route that is not here answers 501."""
+
+from __future__ import annotations
+
+from dw_api_ingress.history import HistoryHandlers, WaitForHistory
+from dw_api_ingress.listing import ListingHandlers
+from dw_api_ingress.namespaces import NamespaceHandlers
+from dw_api_ingress.starting import StartHandlers
+from dw_api_ingress.terminating import TerminateHandlers
+from dw_core.ids import NewId
+from dw_core.limits import Limits
+from dw_runtime.http.call import Handlers
+from dw_runtime.pump.pump import Pump
+from dw_runtime.store.reads.namespaces import NamespaceReads
+from dw_runtime.store.reads.runs import RunReads
+
+
+def control_handlers(
+    *,
+    runs: RunReads,
+    namespaces: NamespaceReads,
+    pump: Pump,
+    limits: Limits,
+    new_id: NewId,
+    wait_for_history: WaitForHistory | None = None,
+) -> Handlers:
+    """Handlers of the control plane.
+
+    ``new_id`` draws ULIDs for runs and commands. ``wait_for_history`` waits for news of a run at most some seconds;
+    without it a held history read looks again twice per second.
+    """
+    start = StartHandlers(pump, limits, new_id)
+    terminate = TerminateHandlers(pump, runs, new_id)
+    listing = ListingHandlers(runs)
+    history = HistoryHandlers(runs, wait_for_history)
+    named = NamespaceHandlers(namespaces)
+    return {
+        "workflow_start": start.start,
+        "workflow_terminate": terminate.current,
+        "workflow_run_terminate": terminate.named_run,
+        "workflow_list": listing.page,
+        "workflow_runs": listing.runs,
+        "workflow_describe": listing.describe,
+        "workflow_run_describe": listing.describe,
+        "workflow_history": history.read,
+        "namespace_list": named.all,
+        "namespace_describe": named.describe,
+    }

@@ -1,0 +1,341 @@
+"""The worker-plane handlers: from requests to the bridges and back (worker-plane §6-§8, §12)."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import msgspec
+
+from dw_core.engine.transition import Rejection
+from dw_core.history.paging import decode_page_token
+from dw_core.ids import NewId
+from dw_core.limits import HEARTBEAT_DETAILS_BYTES_MAX, HISTORY_PAGE_SIZE_DEFAULT
+from dw_core.protocol.describe import clamp_long_poll_timeout
+from dw_core.protocol.problems import Invalid, Problem
+from dw_core.protocol.requests_worker import (
+    ActivityTaskComplete,
+    ActivityTaskFail,
+    ActivityTaskHeartbeat,
+    ActivityTaskPoll,
+    ActivityTaskStatus,
+    TaskPoll,
+    WorkerHeartbeat,
+    WorkerRegister,
+    WorkflowTaskComplete,
+    WorkflowTaskFail,
+    WorkflowTaskHeartbeat,
+    WorkflowTaskHistory,
+    WorkflowTaskPoll,
+)
+from dw_core.protocol.timestamps import wire_time
+from dw_core.workers.registration import Registration, draining, refuse_poll
+from dw_matching.activity_bridge import ActivityTasks
+from dw_matching.registry import Registry
+from dw_matching.seats import Poll
+from dw_matching.workflow_bridge import WorkflowTasks
+from dw_runtime.http.call import Call, Handlers, Reply
+
+
+class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the handlers publish and default to; all in seconds except the page size (events) and the poll cap."""
+
+    poll_timeout_seconds: int
+    heartbeat_interval_seconds: int
+    stale_after_seconds: int
+    history_page_size: int = HISTORY_PAGE_SIZE_DEFAULT
+    held_polls_max: int = 10_000
+
+
+class WorkerHandlers:
+    """Translates requests of the worker plane; one method per route."""
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        workflow_tasks: WorkflowTasks,
+        activity_tasks: ActivityTasks,
+        settings: WorkerSettings,
+        new_id: NewId,
+    ) -> None:
+        self._registry = registry
+        self._workflow_tasks = workflow_tasks
+        self._activity_tasks = activity_tasks
+        self.settings = settings
+        self._new_id = new_id
+        self.held = 0
+
+    def by_route(self) -> Handlers:
+        """The handlers by route name."""
+        return {
+            "worker_register": self.register,
+            "worker_heartbeat": self.heartbeat,
+            "worker_deregister": self.deregister,
+            "workflow_task_poll": self.poll_workflow_task,
+            "workflow_task_history": self.workflow_task_history,
+            "workflow_task_heartbeat": self.heartbeat_workflow_task,
+            "workflow_task_complete": self.complete_workflow_task,
+            "workflow_task_fail": self.fail_workflow_task,
+            "activity_task_poll": self.poll_activity_task,
+            "activity_task_heartbeat": self.heartbeat_activity,
+            "activity_task_complete": self.complete_activity,
+            "activity_task_fail": self.fail_activity,
+            "activity_task_status": self.activity_status,
+        }
+
+    # -- workers -----------------------------------------------------------------------------------------------------
+
+    async def register(self, call: Call) -> Reply:
+        """Register a worker, or register it again."""
+        request: WorkerRegister = call.body
+        worker_id = request.worker_id or self._new_id()
+        stored = await self._registry.register(call.namespace, worker_id, request)
+        if isinstance(stored, Rejection):
+            _refuse(stored)
+        return Reply(
+            {
+                "worker_id": worker_id,
+                "registered": True,
+                "namespace": call.namespace,
+                "task_queue": stored.task_queue,
+                "runtime": stored.runtime,
+                "build_id": stored.build_id,
+                "capabilities": stored.capabilities,
+                "capability_manifest": stored.capability_manifest,
+                "status": stored.status,
+                "drain_intent": stored.status,
+                "heartbeat_interval_seconds": self._interval(stored.heartbeat_interval_seconds),
+                "stale_after_seconds": self.settings.stale_after_seconds,
+            },
+            201,
+        )
+
+    async def heartbeat(self, call: Call) -> Reply:
+        """A worker's own sign of life."""
+        request: WorkerHeartbeat = call.body
+        beat = await self._registry.heartbeat(call.namespace, request)
+        if isinstance(beat, Rejection):
+            raise Problem(beat.reason, beat.message, as_status=404, **beat.fields)
+        status = "draining" if beat.is_draining else "active"
+        return Reply(
+            {
+                "worker_id": request.worker_id,
+                "acknowledged": True,
+                "status": status,
+                "drain_intent": status,
+                "heartbeat_interval_seconds": self._interval(beat.interval_seconds),
+                "stale_after_seconds": self.settings.stale_after_seconds,
+                "last_heartbeat_at": wire_time(beat.last_heartbeat_at),
+            }
+        )
+
+    def _interval(self, chosen: int | None) -> int:
+        return chosen or self.settings.heartbeat_interval_seconds
+
+    async def deregister(self, call: Call) -> Reply:
+        """Remove a worker; its leased workflow tasks become ready at once."""
+        worker_id = call.params["worker_id"]
+        recovered = await self._registry.deregister(call.namespace, worker_id)
+        if recovered is None:
+            raise Problem("worker_not_found", f"Worker {worker_id} is not registered.", worker_id=worker_id)
+        return Reply({"worker_id": worker_id, "outcome": "deregistered", "recovered_workflow_task_count": recovered})
+
+    # -- polls -------------------------------------------------------------------------------------------------------
+
+    async def poll_workflow_task(self, call: Call) -> Reply:
+        """Hold a workflow poll."""
+        request: WorkflowTaskPoll = call.body
+        if request.task_kinds is not None and "workflow" not in request.task_kinds:
+            raise Invalid({"task_kinds": ["must contain workflow; update validation is not supported by this server"]})
+        worker = await self._admit(call, request)
+        types = frozenset(worker.supported_workflow_types) or None
+        with _Held(self, call, request, "workflow_task"):
+            task = await self._workflow_tasks.poll(self._poll(call, worker, types))
+        return await self._polled(call, worker, task)
+
+    async def poll_activity_task(self, call: Call) -> Reply:
+        """Hold an activity poll; a worker without activity types waits in vain (worker-plane §7.6)."""
+        request: ActivityTaskPoll = call.body
+        worker = await self._admit(call, request)
+        types = frozenset(worker.supported_activity_types)
+        with _Held(self, call, request, "activity_task"):
+            task = await self._activity_tasks.poll(self._poll(call, worker, types))
+        return await self._polled(call, worker, task)
+
+    async def _admit(self, call: Call, poll: TaskPoll) -> Registration:
+        worker = await self._registry.polling(call.namespace, poll.worker_id)
+        refused = refuse_poll(worker, poll)
+        if refused is not None or worker is None:
+            _refuse(refused)
+        return worker
+
+    def _poll(self, call: Call, worker: Registration, types: frozenset[str] | None) -> Poll:
+        request: TaskPoll = call.body
+        default = self.settings.poll_timeout_seconds
+        return Poll(
+            namespace=call.namespace,
+            task_queue=worker.task_queue,
+            lease_owner=worker.worker_id,
+            types=types,
+            build_id=worker.build_id,
+            poll_request_id=request.poll_request_id,
+            timeout_seconds=clamp_long_poll_timeout(request.timeout_seconds, default_seconds=default),
+            page_size=getattr(request, "history_page_size", None) or self.settings.history_page_size,
+            accept_encoding=getattr(request, "accept_history_encoding", None),
+            on_hold=None if call.hangup is None else call.hangup.notify,
+        )
+
+    async def _polled(self, call: Call, worker: Registration, task: dict[str, Any] | None) -> Reply:
+        if task is not None:
+            return Reply({"task": task, "poll_status": "leased"})
+        now = await self._registry.polling(call.namespace, worker.worker_id)
+        if now is not None and now.is_draining:
+            _refuse(draining(now))
+        return Reply({"task": None, "poll_status": "empty"})
+
+    # -- workflow tasks ----------------------------------------------------------------------------------------------
+
+    async def workflow_task_history(self, call: Call) -> Reply:
+        """A further page of a leased task's history."""
+        request: WorkflowTaskHistory = call.body
+        page = await self._workflow_tasks.history_payload_paginated(
+            call.namespace,
+            call.params["task_id"],
+            request.lease_owner,
+            request.workflow_task_attempt,
+            decode_page_token(request.next_history_page_token),
+            request.history_page_size or self.settings.history_page_size,
+            request.accept_history_encoding,
+        )
+        return Reply({key: value for key, value in page.items() if key not in ("has_more", "next_after_sequence")})
+
+    async def heartbeat_workflow_task(self, call: Call) -> Reply:
+        """Renew a workflow task's lease."""
+        request: WorkflowTaskHeartbeat = call.body
+        task_id = call.params["task_id"]
+        return Reply(
+            await self._workflow_tasks.heartbeat(
+                call.namespace, task_id, request.lease_owner, request.workflow_task_attempt
+            )
+        )
+
+    async def complete_workflow_task(self, call: Call) -> Reply:
+        """Apply the commands of a workflow task."""
+        request: WorkflowTaskComplete = call.body
+        _refuse_unsupported(request)
+        task_id = call.params["task_id"]
+        return Reply(
+            await self._workflow_tasks.complete(
+                call.namespace, task_id, request.lease_owner, request.workflow_task_attempt, request.commands
+            )
+        )
+
+    async def fail_workflow_task(self, call: Call) -> Reply:
+        """Record a failed workflow task, or the acknowledgement that it waits for history."""
+        request: WorkflowTaskFail = call.body
+        return Reply(
+            await self._workflow_tasks.fail(
+                call.namespace,
+                call.params["task_id"],
+                request.lease_owner,
+                request.workflow_task_attempt,
+                message=request.failure.message,
+                failure_type=request.failure.type,
+                reason=request.failure.reason,
+            )
+        )
+
+    # -- activities --------------------------------------------------------------------------------------------------
+
+    async def heartbeat_activity(self, call: Call) -> Reply:
+        """Renew an attempt's lease and keep its progress."""
+        request: ActivityTaskHeartbeat = call.body
+        members = {
+            "message": request.message,
+            "current": request.current,
+            "total": request.total,
+            "unit": request.unit,
+            "details": request.details,
+        }
+        progress = {key: value for key, value in members.items() if value is not None}
+        if len(msgspec.json.encode(progress)) > HEARTBEAT_DETAILS_BYTES_MAX:
+            raise Invalid({"details": [f"must not exceed {HEARTBEAT_DETAILS_BYTES_MAX} bytes of JSON"]})
+        return Reply(
+            await self._activity_tasks.heartbeat(
+                call.namespace, call.params["task_id"], request.activity_attempt_id, request.lease_owner, progress
+            )
+        )
+
+    async def complete_activity(self, call: Call) -> Reply:
+        """Record an attempt's result."""
+        request: ActivityTaskComplete = call.body
+        return Reply(
+            await self._activity_tasks.complete(
+                call.namespace, call.params["task_id"], request.activity_attempt_id, request.lease_owner, request.result
+            )
+        )
+
+    async def fail_activity(self, call: Call) -> Reply:
+        """Record an attempt's failure."""
+        request: ActivityTaskFail = call.body
+        return Reply(
+            await self._activity_tasks.fail(
+                call.namespace,
+                call.params["task_id"],
+                request.activity_attempt_id,
+                request.lease_owner,
+                msgspec.to_builtins(request.failure),
+            )
+        )
+
+    async def activity_status(self, call: Call) -> Reply:
+        """What a heartbeat would say, without renewing anything."""
+        request: ActivityTaskStatus = call.body
+        return Reply(
+            await self._activity_tasks.status(
+                call.namespace, call.params["task_id"], request.activity_attempt_id, request.lease_owner
+            )
+        )
+
+
+class _Held:
+    """Counts the polls this process holds, and refuses more than it may (worker-plane §7.7)."""
+
+    def __init__(self, handlers: WorkerHandlers, call: Call, poll: TaskPoll, task_kind: str) -> None:
+        self._handlers = handlers
+        self._refusal: dict[str, Any] = {
+            "task": None,
+            "poll_status": "long_poll_capacity_exhausted",
+            "task_kind": task_kind,
+            "task_queue": poll.task_queue,
+            "namespace": call.namespace,
+            "wait_pool": "worker",
+            "retryable": True,
+            "retry_after_seconds": 1,
+        }
+
+    def __enter__(self) -> None:
+        if self._handlers.held >= self._handlers.settings.held_polls_max:
+            raise Problem(
+                "long_poll_capacity_exhausted", "This process holds as many polls as it may.", **self._refusal
+            )
+        self._handlers.held += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._handlers.held -= 1
+
+
+def _refuse(rejection: Rejection | None) -> NoReturn:
+    assert rejection is not None, "only a refusal ends here"
+    raise Problem(rejection.reason, rejection.message, **rejection.fields)
+
+
+def _refuse_unsupported(request: WorkflowTaskComplete) -> None:
+    """Stream fields need a capability that is not advertised (worker-plane §8.8)."""
+    if request.message_stream_cursors or request.message_stream_waits:
+        raise Problem(
+            "message_streams_unavailable",
+            "This server does not support message streams.",
+            outcome="rejected",
+            recorded=False,
+        )

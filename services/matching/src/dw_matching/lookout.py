@@ -1,0 +1,69 @@
+"""The fall-back of wake signals: one statement a second for every queue that polls wait on."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import psycopg
+import structlog
+
+from dw_core.engine.rows import TaskKind
+from dw_core.engine.transition import WakeKey
+from dw_matching.broker import Broker
+from dw_runtime.store.database import Database
+from dw_runtime.store.loading import encode_rows
+
+log = structlog.get_logger(__name__)
+
+
+class Lookout:
+    """Finds ready tasks whose wake was lost or that have become due, and polls that repeat an earlier one.
+
+    With Redis gone this is how work of other processes is found: nothing is lost, only up to ``interval_seconds``
+    (jittered by a fifth) of latency is added.
+    """
+
+    def __init__(self, database: Database, broker: Broker, *, interval_seconds: float) -> None:
+        self._database = database
+        self._broker = broker
+        self._interval = interval_seconds
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._task = asyncio.create_task(self._loop(), name="lookout")
+
+    async def stop(self) -> None:
+        """Stop looking."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the loop is running."""
+        return self._task is not None and not self._task.done()
+
+    async def _loop(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval * random.uniform(0.8, 1.2))
+            try:
+                await self.look()
+            except (psycopg.Error, OSError, TimeoutError) as error:
+                log.warning("lookout.failed", error=type(error).__name__)
+
+    async def look(self) -> None:
+        """One look at every queue with held polls."""
+        keys = self._broker.held()
+        if not keys:
+            return
+        named = encode_rows({"namespace": key.namespace, "kind": key.kind, "queue": key.queue} for key in keys)
+        polls = self._broker.unchecked()
+        repeated = []
+        for namespace, kind, queue, request_id in await self._database.rows("look_around", named, encode_rows(polls)):
+            if request_id is None:
+                self._broker.wake(WakeKey(namespace, TaskKind(kind), queue))
+            else:
+                repeated.append(request_id)
+        self._broker.checked(polls, repeated)

@@ -1,0 +1,157 @@
+"""The worker plane of one process: broker, registry, bridges, handlers and loops, composed over a node."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import structlog
+
+from dw_core.engine.inputs import ReleaseClaim
+from dw_core.engine.transition import WakeKey
+from dw_core.workers.registration import Registration
+from dw_matching.activity_bridge import ActivityTasks
+from dw_matching.broker import METRIC_KIND, Broker
+from dw_matching.handlers import WorkerHandlers, WorkerSettings
+from dw_matching.lookout import Lookout
+from dw_matching.registry import Registry
+from dw_matching.workflow_bridge import WorkflowTasks
+from dw_runtime.http.call import Handlers
+from dw_runtime.node.node import Loop, Node, new_id
+from dw_runtime.pump.claims import Claimed
+from dw_runtime.settings import Settings
+from dw_runtime.store.database import Row
+from dw_runtime.sweeps import Sweep, Sweeper, run_input, task_input
+from dw_runtime.telemetry.metrics import Metrics
+
+log = structlog.get_logger(__name__)
+
+SWEEP_SECONDS = 2.0
+SWEEP_LIMIT = 200
+
+
+class WorkerPlane:
+    """Everything under ``/api/worker`` of one process, and the recovery of lost leases."""
+
+    def __init__(self, settings: Settings, entry_point: str) -> None:
+        self.node = Node(
+            settings,
+            entry_point,
+            waiters=self._make_broker,
+            on_wake=lambda key: self.broker.wake(key),
+            on_reset=lambda: self.broker.forget(),
+        )
+        node = self.node
+        self.broker.attach(node.bus)
+        leases = settings.leases
+        self.registry = Registry(
+            node.database,
+            node.pump,
+            stale_after_seconds=settings.workers.stale_after_seconds,
+            on_drain=self._drain_worker,
+        )
+        self.workflow_tasks = WorkflowTasks(
+            node.pump,
+            self.broker,
+            node.database,
+            lease_seconds=leases.workflow_task_lease_seconds,
+            limits=node.limits,
+        )
+        self.activity_tasks = ActivityTasks(
+            node.pump, self.broker, node.database, lease_seconds=leases.activity_task_lease_seconds
+        )
+        self._lookout = Lookout(node.database, self.broker, interval_seconds=settings.polling.poll_interval_ms / 1000)
+        self._sweeper = Sweeper(
+            node.database,
+            node.pump,
+            name="matching-leases",
+            holder=node.holder,
+            interval_seconds=SWEEP_SECONDS,
+            sweeps=(
+                Sweep(
+                    statement="find_expired_leases",
+                    limit=SWEEP_LIMIT,
+                    to_input=task_input,
+                    settled=self._count_expiry,
+                ),
+                Sweep(statement="find_run_deadlines", limit=SWEEP_LIMIT, to_input=run_input),
+            ),
+        )
+        self._releases: set[asyncio.Task[object]] = set()
+
+    def _make_broker(self, metrics: Metrics) -> Broker:
+        self.broker = Broker(metrics, probe=self._probe, release=self._release)
+        return self.broker
+
+    def _probe(self, keys: Iterable[WakeKey]) -> None:
+        self.node.pump.probe(keys)
+
+    def _release(self, claimed: Claimed) -> None:
+        """A task was granted to a poll whose client had gone: give it back at once."""
+        task = claimed.task
+        assert task.lease_owner is not None
+        change = ReleaseClaim(
+            run_id=task.run_id,
+            task_number=task.task_number,
+            activity_sequence=task.activity_sequence,
+            attempt=task.attempt,
+            lease_owner=task.lease_owner,
+        )
+        release: asyncio.Task[object] = asyncio.get_running_loop().create_task(self.node.pump.submit(change))
+        self._releases.add(release)
+        release.add_done_callback(self._released)
+
+    def _released(self, release: asyncio.Task[object]) -> None:
+        self._releases.discard(release)
+        if not release.cancelled() and release.exception() is not None:
+            log.warning("claim.release_failed", error=type(release.exception()).__name__)
+
+    def _drain_worker(self, worker: Registration) -> None:
+        self.broker.end_polls_of(worker.namespace, worker.worker_id)
+
+    def _count_expiry(self, row: Row) -> None:
+        self.node.metrics.lease_expiries[METRIC_KIND[row[3]]].inc()
+
+    def handlers(self) -> Handlers:
+        """The handlers of the plane by route name."""
+        settings = self.node.settings
+        return WorkerHandlers(
+            registry=self.registry,
+            workflow_tasks=self.workflow_tasks,
+            activity_tasks=self.activity_tasks,
+            settings=WorkerSettings(
+                poll_timeout_seconds=settings.polling.poll_timeout_seconds,
+                heartbeat_interval_seconds=settings.workers.heartbeat_interval_seconds,
+                stale_after_seconds=settings.workers.stale_after_seconds,
+                history_page_size=settings.protocol.history_page_size_default,
+                held_polls_max=settings.polling.long_polls_max,
+            ),
+            new_id=new_id,
+        ).by_route()
+
+    @property
+    def loops(self) -> dict[str, Loop]:
+        """The loops that must be running."""
+        return {"registry": self.registry, "lookout": self._lookout, "sweeper": self._sweeper}
+
+    async def open(self) -> None:
+        """Open the stores and start the loops."""
+        await self.node.open()
+        self.registry.start()
+        self._lookout.start()
+        self._sweeper.start()
+
+    async def drain(self) -> None:
+        """Not ready any more; end every held poll and hold no more; return when nothing is in flight."""
+        assert self.node.shell is not None, "drain comes after serve"
+        self.node.shell.draining.set()
+        self.broker.close()
+        await self.node.drain()
+
+    async def close(self) -> None:
+        """Stop the loops, finish the pump, close the stores. No request is running any more."""
+        await self._sweeper.stop()
+        await self._lookout.stop()
+        await self.registry.stop()
+        await asyncio.gather(*self._releases, return_exceptions=True)
+        await self.node.close()

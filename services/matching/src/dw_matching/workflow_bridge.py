@@ -1,0 +1,172 @@
+"""Workflow tasks, as the HTTP handlers and embedding processes use them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from dw_core.engine.commands.parse import parse_commands
+from dw_core.engine.inputs import (
+    CheckWorkflowTask,
+    ClaimTask,
+    CompleteWorkflowTask,
+    FailWorkflowTask,
+    HeartbeatWorkflowTask,
+    TimeOutRun,
+)
+from dw_core.engine.rows import TaskKind
+from dw_core.engine.transition import Rejection
+from dw_core.history.paging import encode_page_token
+from dw_core.ids import parse_task_id
+from dw_core.limits import HISTORY_PAGE_SIZE_MAX, Limits
+from dw_core.protocol.problems import Problem
+from dw_matching.broker import Broker
+from dw_matching.claim_status import claim_status
+from dw_matching.seats import Poll
+from dw_matching.task_documents import history_page, workflow_task
+from dw_matching.waiting import wait_for_task
+from dw_runtime.pump.pump import Pump
+from dw_runtime.pump.replies import settle
+from dw_runtime.store.database import Database
+
+
+class WorkflowTasks:
+    """Implements :class:`dw_matching.bridges.WorkflowTaskBridge`."""
+
+    def __init__(self, pump: Pump, broker: Broker, database: Database, *, lease_seconds: int, limits: Limits) -> None:
+        self._pump = pump
+        self._broker = broker
+        self._database = database
+        self._lease_seconds = lease_seconds
+        self._limits = limits
+
+    async def poll(self, poll: Poll) -> dict[str, Any] | None:
+        """Wait for a task; see the protocol."""
+        claimed = await wait_for_task(self._broker, poll, TaskKind.WORKFLOW, self._lease_seconds)
+        return None if claimed is None else workflow_task(claimed, poll.page_size, poll.accept_encoding, self._limits)
+
+    async def claim(self, namespace: str, task_id: str, lease_owner: str) -> dict[str, Any]:
+        """Lease one particular task; see the protocol."""
+        run_id, number = named_task(task_id)
+        change = ClaimTask(
+            run_id=run_id,
+            namespace=namespace,
+            task_number=number,
+            lease_owner=lease_owner,
+            lease_seconds=self._lease_seconds,
+        )
+        return settle(await self._pump.submit(change))
+
+    async def claim_status(self, namespace: str, task_id: str) -> dict[str, Any]:
+        """Who holds a task; see the protocol."""
+        return await claim_status(self._database, TaskKind.WORKFLOW, namespace, task_id, *named_task(task_id))
+
+    async def history_payload(self, namespace: str, task_id: str, lease_owner: str, attempt: int) -> dict[str, Any]:
+        """The whole history of the claim; see the protocol."""
+        events: list[msgspec.Raw] = []
+        after = 0
+        while True:
+            page = await self.history_payload_paginated(
+                namespace, task_id, lease_owner, attempt, after, HISTORY_PAGE_SIZE_MAX
+            )
+            events += msgspec.json.decode(page["history_events"], type=list[msgspec.Raw])
+            if not page["has_more"]:
+                return page | {"history_events": events}
+            after = page["next_after_sequence"]
+
+    async def history_payload_paginated(
+        self,
+        namespace: str,
+        task_id: str,
+        lease_owner: str,
+        attempt: int,
+        after_sequence: int,
+        page_size: int,
+        accept_encoding: str | None = None,
+    ) -> dict[str, Any]:
+        """One page, cut at what the claim saw; see the protocol."""
+        run_id, number = named_task(task_id)
+        check = CheckWorkflowTask(
+            run_id=run_id, namespace=namespace, task_number=number, lease_owner=lease_owner, attempt=attempt
+        )
+        last = settle(await self._pump.submit(check))["claimed_history_sequence"]
+        until = min(after_sequence + page_size, last)
+        rows = await self._database.rows("read_history_page", run_id, after_sequence, last, page_size)
+        has_more = until < last
+        return {
+            "task_id": task_id,
+            "workflow_task_attempt": attempt,
+            **history_page((rows[0][0] or "").encode(), until - after_sequence, accept_encoding),
+            "total_history_events": last,
+            "has_more": has_more,
+            "next_after_sequence": until,
+            "next_history_page_token": encode_page_token(until) if has_more else None,
+        }
+
+    async def complete(
+        self, namespace: str, task_id: str, lease_owner: str, attempt: int, commands: Sequence[dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Apply commands; see the protocol."""
+        run_id, number = named_task(task_id)
+        parsed, errors = parse_commands(commands)
+        change = CompleteWorkflowTask(
+            run_id=run_id,
+            namespace=namespace,
+            task_number=number,
+            lease_owner=lease_owner,
+            attempt=attempt,
+            parsed=parsed,
+            errors=errors,
+        )
+        reply = await self._pump.submit(change)
+        if isinstance(reply, Rejection) and reply.reason == "run_timed_out":
+            await self._pump.submit(TimeOutRun(run_id=run_id))
+        return settle(reply)
+
+    async def fail(
+        self,
+        namespace: str,
+        task_id: str,
+        lease_owner: str,
+        attempt: int,
+        *,
+        message: str,
+        failure_type: str | None = None,
+        reason: str | None = None,
+    ) -> dict[str, Any]:
+        """Report a failure or that there is nothing to do; see the protocol."""
+        run_id, number = named_task(task_id)
+        change = FailWorkflowTask(
+            run_id=run_id,
+            namespace=namespace,
+            task_number=number,
+            lease_owner=lease_owner,
+            attempt=attempt,
+            message=message,
+            failure_type=failure_type,
+            reason=reason,
+        )
+        return settle(await self._pump.submit(change))
+
+    async def heartbeat(self, namespace: str, task_id: str, lease_owner: str, attempt: int) -> dict[str, Any]:
+        """Renew the lease; see the protocol."""
+        run_id, number = named_task(task_id)
+        change = HeartbeatWorkflowTask(
+            run_id=run_id,
+            namespace=namespace,
+            task_number=number,
+            lease_owner=lease_owner,
+            attempt=attempt,
+            lease_seconds=self._lease_seconds,
+        )
+        return settle(await self._pump.submit(change))
+
+
+def named_task(task_id: str) -> tuple[str, int]:
+    """Run and number of a task id; a text that names no task is an unknown task."""
+    named = parse_task_id(task_id)
+    if named is None:
+        raise Problem("task_not_found", "There is no such task.", task_id=task_id)
+    return named

@@ -1,0 +1,49 @@
+"""The ``scheduler`` process: the clock of the server. It hosts no routes beyond discovery."""
+
+from __future__ import annotations
+
+from dw_runtime.node.node import Node
+from dw_runtime.process.role import Application
+from dw_runtime.settings import Settings
+from dw_runtime.sweeps import Sweep, Sweeper, run_input, task_input
+
+SWEEP_SECONDS = 1.0
+SWEEP_LIMIT = 200
+
+
+class SchedulerRole:
+    """The role as ``dw_runtime.process`` runs it: enforces activity timeouts and run deadlines."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._node = Node(settings, "scheduler")
+        self._sweeper = Sweeper(
+            self._node.database,
+            self._node.pump,
+            name="scheduler-deadlines",
+            holder=self._node.holder,
+            interval_seconds=SWEEP_SECONDS,
+            sweeps=(
+                Sweep(statement="find_activity_deadlines", limit=SWEEP_LIMIT, to_input=task_input),
+                Sweep(statement="find_run_deadlines", limit=SWEEP_LIMIT, to_input=run_input),
+            ),
+        )
+        self.app: Application = self._node.serve({}, {"sweeper": self._sweeper})
+
+    async def startup(self) -> None:
+        """Open the stores and start to sweep."""
+        await self._node.open()
+        self._sweeper.start()
+
+    async def drain(self) -> None:
+        """Not ready any more."""
+        await self._node.drain()
+
+    async def shutdown(self) -> None:
+        """Give the lease back, finish the pump, close the stores."""
+        await self._sweeper.stop()
+        await self._node.close()
+
+
+def build(settings: Settings) -> SchedulerRole:
+    """Build the role; raises ``SettingsError`` for an illegal configuration."""
+    return SchedulerRole(settings)

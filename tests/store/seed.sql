@@ -1,0 +1,81 @@
+-- A large database made by Postgres itself: 50,000 open tasks, 240,000 events, 40,000 runs in ten namespaces.
+
+SET synchronous_commit = off;
+
+CREATE FUNCTION pg_temp.run_id(n bigint) RETURNS text LANGUAGE sql IMMUTABLE RETURN lpad(n::text, 26, '0');
+
+INSERT INTO workflow_namespaces (name, retention_days, created_at, updated_at)
+SELECT 'seed-' || n, 30, now(), now() FROM generate_series(0, 9) n;
+
+INSERT INTO workflow_instances
+SELECT 'seed-' || n % 10, 'w-' || n, pg_temp.run_id(n), 1 FROM generate_series(1, 40000) n;
+
+INSERT INTO workflow_runs
+SELECT pg_temp.run_id(n), 'seed-' || n % 10, 'w-' || n, 1, 'type-' || n % 7, 'queue-' || n % 5, NULL, 5, NULL, 1,
+       CASE WHEN n % 4 = 0 THEN 'waiting' ELSE 'completed' END,
+       CASE WHEN n % 4 = 0 THEN NULL ELSE 'completed' END,
+       now() - n * interval '1 second', CASE WHEN n % 4 = 0 THEN NULL ELSE now() END,
+       NULL, CASE WHEN n % 2 = 0 THEN now() + n * interval '1 second' END,
+       now(), 6, 1000, 2, 3, 1, 1, 1, CASE WHEN n % 4 = 0 THEN 1 ELSE 0 END, 0, false
+FROM generate_series(1, 40000) n;
+
+INSERT INTO workflow_run_summaries
+SELECT r.run_id, r.namespace, r.workflow_id, r.workflow_type, r.queue, NULL, NULL,
+       CASE WHEN r.closed_at IS NULL THEN 'running' ELSE 'completed' END, r.started_at, r.closed_at, '{}', '{}',
+       NULL, 600, 'arguments', NULL
+FROM workflow_runs r;
+
+INSERT INTO workflow_history_events
+SELECT pg_temp.run_id(n), s, 'ActivityScheduled',
+       '{"recorded_at":"2026-01-01T00:00:00.000000Z","payload":{}}'
+FROM generate_series(1, 40000) n, generate_series(1, 6) s;
+
+INSERT INTO workflow_tasks
+SELECT pg_temp.run_id(n % 40000 + 1), 10 + n, 1, 'seed-' || n % 10, 'queue-' || n % 5, 'type-' || n % 7, NULL, 5,
+       NULL, 1, state, now() - interval '1 minute', now() - interval '1 minute', state, 0,
+       CASE WHEN state = 1 THEN 'worker-' || n % 50 END, CASE WHEN state = 1 THEN now() END,
+       CASE WHEN state = 1 THEN now() + interval '5 minutes' END,
+       CASE WHEN state = 1 THEN 'poll-' || n END, 0, NULL, n % 9 + 1, NULL, NULL, NULL, NULL, NULL, NULL,
+       CASE WHEN state = 1 THEN now() + interval '5 minutes' END
+FROM generate_series(1, 40000) n, LATERAL (SELECT (n % 2)::smallint AS state) s;
+
+INSERT INTO workflow_tasks
+SELECT pg_temp.run_id(n * 4), 1, 0, 'seed-' || n * 4 % 10, 'queue-' || n * 4 % 5, 'type-' || n * 4 % 7, NULL, 5,
+       NULL, 1, 0, now(), now(), 0, 0, NULL, NULL, NULL, NULL, 0, '{}', 0, NULL, NULL, NULL, NULL, NULL, NULL,
+       NULL
+FROM generate_series(1, 10000) n;
+
+INSERT INTO workflow_task_receipts
+SELECT pg_temp.run_id(n), 2, 1, 'worker-1', 'completed', NULL, now() FROM generate_series(1, 40000) n;
+
+INSERT INTO activity_executions
+SELECT pg_temp.run_id(n), s, 'type', 'queue', 'completed', 'arguments', false, '{}', '{}', NULL, NULL, NULL, 1,
+       now(), now()
+FROM generate_series(1, 40000) n, generate_series(1, 2) s;
+
+INSERT INTO activity_attempts
+SELECT a.run_id, a.sequence, 1, 1, 'completed', 'worker-1', NULL, now(), now() FROM activity_executions a;
+
+INSERT INTO workflow_parallel_groups
+SELECT pg_temp.run_id(n), 1, 2, 1, '[]' FROM generate_series(1, 40000) n;
+
+INSERT INTO workflow_version_markers
+SELECT pg_temp.run_id(n), 'change', 1 FROM generate_series(1, 40000) n;
+
+INSERT INTO workflow_inbox (run_id, event_type, payload)
+SELECT pg_temp.run_id(n), 'SignalReceived', '{}' FROM generate_series(1, 40000) n;
+
+INSERT INTO workflow_commands (command_id, namespace, workflow_id, run_id, command_sequence, command_type,
+                               target_scope, status, source)
+SELECT pg_temp.run_id(n), 'seed-' || n % 10, 'w-' || n, pg_temp.run_id(n), 1, 'start', 'instance', 'accepted',
+       'control_plane'
+FROM generate_series(1, 40000) n;
+
+INSERT INTO worker_registrations
+SELECT 'seed-' || n % 10, 'worker-' || n, 'queue-' || n % 5, 'build-' || n % 3, 'python', '1', '{}', '{}', '{}',
+       '{}', '{}', '{}', 1, 1, 1, NULL, NULL, 10, now(), now()
+FROM generate_series(1, 500) n;
+
+INSERT INTO build_id_rollouts VALUES ('seed-1', 'queue-1', 'build-1', 'draining', now());
+
+ANALYZE;

@@ -1,0 +1,204 @@
+"""Every statement of the store is explained on a large database; none scans a growing table."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from dw_runtime.store.database import SESSION_OPTIONS
+from dw_runtime.store.migrate import expand
+from dw_runtime.store.statements import statements
+from dw_runtime.store.surface import inspected_relations
+from tests.harness.databases import temporary_database
+
+SEED = Path(__file__).with_name("seed.sql")
+
+GROWING = frozenset(
+    (
+        "workflow_instances",
+        "workflow_runs",
+        "workflow_run_summaries",
+        "workflow_history_events",
+        "workflow_tasks",
+        "workflow_task_receipts",
+        "activity_executions",
+        "activity_attempts",
+        "workflow_parallel_groups",
+        "workflow_version_markers",
+        "workflow_inbox",
+        "workflow_commands",
+        "workflow_timers",
+        "workflow_signals",
+        "workflow_updates",
+        "workflow_links",
+    )
+)
+BOUNDED = frozenset(
+    ("workflow_namespaces", "worker_registrations", "build_id_rollouts", "service_leases", "schema_migrations")
+)
+"""Tables whose size does not follow the number of workflows."""
+BOUNDED_WALKS = frozenset(("read_task_pressure",))
+"""Statements that read an index from its start and stop at a limit."""
+RUN_ID = "1".zfill(26)
+NEW_ID = "Z" * 26
+KEYS = json.dumps([RUN_ID])
+QUEUE = {"namespace": "seed-1", "kind": 1, "queue": "queue-1"}
+RUN = {
+    "run_id": RUN_ID,
+    "namespace": "seed-1",
+    "workflow_id": "w-1",
+    "run_number": 1,
+    "workflow_type": "type-1",
+    "queue": "queue-1",
+    "priority": 5,
+    "fairness_weight": 1,
+    "status": "waiting",
+    "started_at": "2026-01-01T00:00:00Z",
+    "last_progress_at": "2026-01-01T00:00:00Z",
+    "last_history_sequence": 9,
+    "history_bytes": 9,
+    "next_workflow_sequence": 9,
+    "next_task_number": 9,
+    "next_command_sequence": 9,
+    "last_wake_sequence": 9,
+    "consumed_wake_sequence": 9,
+    "open_activity_count": 0,
+    "task_failure_count": 0,
+    "replay_blocked": False,
+}
+TASK = QUEUE | {"run_id": RUN_ID, "task_number": 3, "position": 0, "slots": 10, "types": None, "page_size": 100}
+POINT = {"run_id": RUN_ID, "task_number": 2, "sequence": 1, "attempt": 1}
+GROUP = {"run_id": RUN_ID, "base_sequence": 1, "change_id": "change"}
+
+
+def rows(*values: dict[str, Any]) -> str:
+    return json.dumps(values)
+
+
+SAMPLES: dict[str, tuple[Any, ...]] = {
+    "advance": (
+        rows({"run_id": RUN_ID, "sequence": 99, "event_type": "X", "body": "{}"}),
+        *(rows(value) for value in (RUN, POINT, TASK, TASK, POINT, POINT, POINT, POINT)),
+    ),
+    "start_runs": (rows(RUN | {"run_id": NEW_ID, "arguments": "", "memo": {}}),),
+    "record_commands": (rows({"command_id": NEW_ID}),),
+    "open_groups": (rows(GROUP),),
+    "count_groups": (rows(GROUP),),
+    "record_markers": (rows(GROUP),),
+    "empty_inboxes": (KEYS,),
+    "fill_inboxes": (rows({"run_id": RUN_ID, "event_type": "X", "payload": "{}"}),),
+    "lock_instances": (rows(RUN),),
+    "lock_runs": (KEYS,),
+    "read_related": (KEYS, rows(POINT), KEYS, KEYS, rows(GROUP), rows(GROUP)),
+    "read_settled": (rows(POINT),),
+    "pick_tasks": (rows(TASK),),
+    "find_polled": (rows(TASK | {"lease_owner": "worker-1", "poll_request_id": "poll-1"}),),
+    "read_history_page": (RUN_ID, 0, 6, 100),
+    "look_around": (rows(QUEUE), json.dumps(["poll-1"])),
+    "read_task": (RUN_ID, 11),
+    "hold_lease": ("sweeps", "me", 5),
+    "drop_lease": ("sweeps", "me"),
+    "find_expired_leases": (25,),
+    "find_activity_deadlines": (100,),
+    "find_run_deadlines": (25,),
+    "lock_worker": ("seed-1", "worker-1"),
+    "save_worker": (json.dumps({"namespace": "seed-1", "worker_id": "worker-1"}),),
+    "beat_worker": ("seed-1", "worker-1", None, None, None),
+    "touch_workers": (rows({"namespace": "seed-1", "worker_id": "worker-1"}), 3),
+    "forget_worker": ("seed-1", "worker-1"),
+    "leased_runs": ("seed-1", "worker-1"),
+    "try_migration_lock": (),
+    "set_lock_timeout": ("5000",),
+    "read_applied": (),
+    "record_migration": ("0001_foundation", "expand", "checksum"),
+    "find_missing_relations": (inspected_relations(),),
+    "read_readiness": (inspected_relations(), "default", 60, None),
+    "ensure_namespace": ("default", "text", 30),
+    "namespace_exists": ("default",),
+    "list_namespaces": (),
+    "describe_namespace": ("default",),
+    "describe_run": ("seed-1", "w-1", None, 60),
+    "list_instance_runs": ("seed-1", "w-1", 60),
+    "list_runs": ("seed-1", "type-1", "running", "infinity", "", 51, 60),
+    "read_run_history": ("seed-1", "w-1", RUN_ID, 0, 100),
+    "run_exists": ("seed-1", "w-1", RUN_ID),
+    "read_task_pressure": (3, 60, 10_000),
+    "read_fleet": ("seed-1", 60, None, 100),
+    "read_drains": (60, 10_000),
+}
+"""Parameters of each statement; a statement that is not here fails its test."""
+
+
+@pytest.fixture(scope="module")
+def seeded(postgres_url: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    """A connection to the large database."""
+    with temporary_database(postgres_url) as url:
+        with ThreadPoolExecutor(1) as thread:  # an event loop may be running in this one
+            thread.submit(asyncio.run, expand(url)).result()
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(SEED.read_bytes())
+        with psycopg.connect(url, autocommit=True, prepare_threshold=None, options=SESSION_OPTIONS) as connection:
+            # The server forbids what is checked here; the planner has to find the index by itself.
+            connection.execute("SET enable_seqscan = on")
+            yield connection
+
+
+def explain(connection: psycopg.Connection[tuple[Any, ...]], name: str) -> list[dict[str, Any]]:
+    """Every node of the generic plan of a statement."""
+    assert name in SAMPLES, f"give sample parameters for the statement {name}"
+    values = [sql.Literal(value) for value in SAMPLES[name]]
+    arguments = sql.SQL("({})").format(sql.SQL(", ").join(values)) if values else sql.SQL("")
+    connection.execute("DEALLOCATE ALL")
+    connection.execute(f"PREPARE explained AS {statements()[name]}".encode())
+    row = connection.execute(sql.SQL("EXPLAIN (FORMAT JSON) EXECUTE explained{}").format(arguments)).fetchone()
+    assert row is not None
+    nodes: list[dict[str, Any]] = []
+    pending = [row[0][0]["Plan"]]
+    while pending:
+        node = pending.pop()
+        nodes.append(node)
+        pending += node.get("Plans", [])
+    return nodes
+
+
+@pytest.mark.parametrize("name", sorted(statements()))
+def test_no_statement_scans_a_growing_table(seeded: psycopg.Connection[tuple[Any, ...]], name: str) -> None:
+    nodes = [node for node in explain(seeded, name) if node.get("Relation Name") in GROWING]
+    assert [node["Relation Name"] for node in nodes if node["Node Type"] == "Seq Scan"] == []
+    whole = {node["Relation Name"] for node in nodes if "Index Name" in node and "Index Cond" not in node}
+    assert whole == ({"workflow_tasks"} if name in BOUNDED_WALKS else set())
+
+
+def test_the_claim_walks_the_ready_index_in_its_order(seeded: psycopg.Connection[tuple[Any, ...]]) -> None:
+    nodes = explain(seeded, "pick_tasks")
+    tasks = [node for node in nodes if node.get("Relation Name") == "workflow_tasks"]
+    assert [(node["Node Type"], node["Index Name"]) for node in tasks] == [("Index Scan", "workflow_tasks_ready")]
+    assert not any(node["Node Type"] in ("Sort", "Incremental Sort") for node in nodes)
+
+
+def test_a_listing_reads_its_page_in_the_order_of_an_index(seeded: psycopg.Connection[tuple[Any, ...]]) -> None:
+    nodes = explain(seeded, "list_runs")
+    used = {node["Index Name"] for node in nodes if node.get("Relation Name") == "workflow_run_summaries"}
+    assert used == {
+        "workflow_run_summaries_recent",
+        "workflow_run_summaries_type",
+        "workflow_run_summaries_bucket",
+    }
+    assert sum(node["Node Type"] == "Limit" for node in nodes) == 3
+
+
+def test_samples_name_statements_that_exist() -> None:
+    assert SAMPLES.keys() <= statements().keys()
+
+
+def test_every_table_is_known_to_grow_or_to_be_bounded(seeded: psycopg.Connection[tuple[Any, ...]]) -> None:
+    found = seeded.execute("SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace")
+    assert {name for (name,) in found} == GROWING | BOUNDED
