@@ -165,6 +165,12 @@ def test_a_clock_that_steps_back_leaves_history_in_order(world: World) -> None:
     assert times == ["2026-11-30T18:00:00.000000Z"] * 3
 
 
+def test_a_claimed_activity_has_started_in_time(world: World) -> None:
+    world.start()
+    world.decide_with(activity(schedule_to_start_timeout=10))
+    assert world.claim_activity().task.schedule_to_start_at is None
+
+
 def test_a_released_attempt_takes_its_deadlines_with_it(world: World) -> None:
     world.start()
     world.decide_with(activity(start_to_close_timeout=20, heartbeat_timeout=10))

@@ -134,6 +134,22 @@ def test_a_group_whose_base_names_another_recorded_group_is_a_new_group(world: W
     assert paths(world, run_id, "ActivityScheduled")[2:] == [[entry(3, 3, index)] for index in range(3)]
 
 
+def test_a_group_of_another_shape_at_a_recorded_base_is_a_new_group(world: World) -> None:
+    run_id = world.start()
+    world.decide_with(activity("lone"), *group(2, ("a", ("b", "c"))))
+    world.complete_activity(world.claim_activity().task)
+    world.decide_with(*group(2, (("a", "b"), "c")))
+    assert [path[0] for path in paths(world, run_id, "ActivityScheduled")[3:]] == [entry(5, 3, i) for i in range(3)]
+
+
+def test_a_batch_with_more_than_the_recorded_group_is_no_repetition(world: World) -> None:
+    run_id = world.start()
+    world.decide_with(activity("lone"), *group(2, ("a", "b")))
+    world.complete_activity(world.claim_activity().task)
+    world.decide_with(*group(2, ("a", "b")), activity("more"))
+    assert world.run(run_id).next_workflow_sequence == 7
+
+
 def test_closing_the_run_cancels_open_leaves_with_their_paths(world: World) -> None:
     run_id = world.start()
     world.decide_with(*group(1, NESTED))

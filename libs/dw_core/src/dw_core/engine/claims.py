@@ -81,7 +81,6 @@ def _start_attempt(writer: RunWriter, activity: Activity, task: Task, lease_seco
     """Deadlines are fixed here; an activity that may run longer than a lease gets a longer one (worker-plane §12.8)."""
     timeouts = activity.timeouts
     task.schedule_to_start_at = None
-    task.last_heartbeat_at = None
     task.lease_expires_at = expires_at(
         writer.now, activity_lease_seconds(lease_seconds, timeouts.start_to_close_timeout)
     )

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dw_core.engine.closing import complete, fail
-from dw_core.engine.commands.groups import Path, declared_sequence, group_members, rebase
+from dw_core.engine.commands.groups import Path, group_members, rebase
 from dw_core.engine.commands.parsed import (
     CompleteWorkflow,
     FailWorkflow,
@@ -57,12 +57,7 @@ def _is_resent_group(snapshot: Snapshot, batch: Parsed) -> bool:
     if path is None:
         return False
     group = snapshot.groups.get(path[0]["parallel_group_base_sequence"])
-    return (
-        group is not None
-        and len(batch.commands) == group.size
-        and group.first_path == path
-        and declared_sequence(path) == group.base_sequence
-    )
+    return group is not None and len(batch.commands) == group.size and group.first_path == path
 
 
 def _over_limit(writer: RunWriter, batch: Parsed, limits: Limits) -> Rejection | None:
