@@ -203,16 +203,17 @@ def _cancel_activities(writer: RunWriter, command_id: str | None) -> None:
     """Close every open activity with one ``ActivityCancelled`` each, in sequence order."""
     if writer.run.open_activity_count == 0:
         return
-    open_tasks = {t.activity_sequence: t for t in writer.snapshot.tasks.values() if t.kind is TaskKind.ACTIVITY}
+    known = writer.snapshot.activities | writer.transition.activities
+    open_tasks = {t.activity_sequence: t for t in writer.open_tasks() if t.kind is TaskKind.ACTIVITY}
     for sequence in sorted(open_tasks):
-        _cancel_activity(writer, writer.snapshot.activities[sequence], open_tasks[sequence], command_id)
+        _cancel_activity(writer, known[sequence], open_tasks[sequence], command_id)
     writer.run.open_activity_count = 0
 
 
 def _cancel_activity(writer: RunWriter, activity: Activity, task: Task, command_id: str | None) -> None:
     now = writer.now
     closed = copy.copy(activity)
-    closed.status, closed.closed_at = "cancelled", now
+    closed.status, closed.closed_at, closed.attempt_count = "cancelled", now, task.attempt
     writer.put_activity(closed)
     writer.close_task(task)
     is_running = task.state is TaskState.LEASED

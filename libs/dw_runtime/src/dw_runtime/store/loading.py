@@ -20,7 +20,7 @@ from dw_core.engine.inputs import (
     SweepTask,
     WorkflowTaskInput,
 )
-from dw_core.engine.rows import Activity, Attempt, Group, InboxEvent, Receipt, Run, Task, VersionMarker
+from dw_core.engine.rows import Activity, Attempt, Group, InboxEvent, Receipt, Run, Task, TaskState, VersionMarker
 from dw_core.engine.snapshot import Snapshot
 from dw_runtime.store.link import Call, Transaction
 
@@ -140,13 +140,17 @@ def _fill(by_run: dict[str, Snapshot], parts: Sequence[bytes | None]) -> None:
 
 
 async def _load_settled(transaction: Transaction, batch: Sequence[Input], by_run: dict[str, Snapshot]) -> None:
-    """Reports that found nothing open are answered from the records of closed tasks and attempts."""
+    """Reports on a lease that has ended are answered from the records of closed tasks and attempts.
+
+    They also get to see where their activity stands now: its open task, which has another number after a retry.
+    """
     points: list[dict[str, object]] = []
     for change in batch:
         if isinstance(change, WorkflowTaskInput | ActivityInput):
             snapshot = by_run[change.run_id]
             task = snapshot.tasks.get(change.task_number)
-            if snapshot.run is not None and (task is None or task.attempt != change.attempt):
+            is_held = task is not None and task.state is TaskState.LEASED and task.attempt == change.attempt
+            if snapshot.run is not None and not is_held:
                 sequence = change.sequence if isinstance(change, ActivityInput) else 0
                 points.append(
                     {
@@ -158,7 +162,9 @@ async def _load_settled(transaction: Transaction, batch: Sequence[Input], by_run
                 )
     if not points:
         return
-    ((receipts, attempts),) = (await transaction.ask([("read_settled", encode_rows(points))]))[0]
+    ((receipts, attempts, tasks),) = (await transaction.ask([("read_settled", encode_rows(points))]))[0]
+    for task in _decode_tasks(tasks) if tasks else ():
+        by_run[task.run_id].tasks[task.task_number] = task
     for receipt in _decode_receipts(receipts) if receipts else ():
         by_run[receipt.run_id].receipts[receipt.task_number] = receipt
     for attempt in _decode_attempts(attempts) if attempts else ():

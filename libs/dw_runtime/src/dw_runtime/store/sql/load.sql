@@ -92,7 +92,8 @@ SELECT
     );
 
 -- name: read_settled
--- The records of closed tasks and attempts, for reports that found nothing open.
+-- The records of closed tasks and attempts, for reports that found nothing open, and the open tasks of the activities
+-- they name. Looks through the open tasks of a run: late reports are rare.
 WITH points AS (
     SELECT * FROM json_to_recordset($1::json) AS p(run_id text, task_number bigint, sequence bigint, attempt integer)
 )
@@ -102,4 +103,9 @@ SELECT
         SELECT json_agg(a)
         FROM activity_attempts a
         JOIN points p ON a.run_id = p.run_id AND a.sequence = p.sequence AND a.attempt = p.attempt
+    ),
+    (
+        SELECT json_agg(t)
+        FROM points p
+        JOIN workflow_tasks t ON t.run_id = p.run_id AND t.activity_sequence = p.sequence AND t.kind = 1
     );
