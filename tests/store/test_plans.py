@@ -103,6 +103,7 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
         rows(GROUP),
         rows(GROUP),
         rows({"lease_owner": "worker-1", "poll_request_id": "poll-1"}),
+        rows({"namespace": "seed-1", "workflow_id": "w-1", "request_id": "r-1"}),
     ),
     "read_pages": (rows({"run_id": RUN_ID, "up_to": 6, "page_size": 100}),),
     "read_settled": (rows(POINT),),

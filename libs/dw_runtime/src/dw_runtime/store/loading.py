@@ -18,9 +18,21 @@ from dw_core.engine.inputs import (
     ReleaseClaim,
     RunInput,
     SweepTask,
+    TerminateWorkflow,
     WorkflowTaskInput,
 )
-from dw_core.engine.rows import Activity, Attempt, Group, InboxEvent, Receipt, Run, Task, TaskState, VersionMarker
+from dw_core.engine.rows import (
+    Activity,
+    Attempt,
+    Command,
+    Group,
+    InboxEvent,
+    Receipt,
+    Run,
+    Task,
+    TaskState,
+    VersionMarker,
+)
 from dw_core.engine.snapshot import Snapshot
 from dw_runtime.store.link import Call, Transaction
 
@@ -35,6 +47,7 @@ _decode_activities = msgspec.json.Decoder(list[Activity]).decode
 _decode_groups = msgspec.json.Decoder(list[Group]).decode
 _decode_markers = msgspec.json.Decoder(list[VersionMarker]).decode
 _decode_inbox = msgspec.json.Decoder(list[InboxEvent]).decode
+_decode_commands = msgspec.json.Decoder(list[Command]).decode
 _decode_receipts = msgspec.json.Decoder(list[Receipt]).decode
 _decode_attempts = msgspec.json.Decoder(list[Attempt]).decode
 _encoder = msgspec.json.Encoder()
@@ -72,8 +85,11 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
     if keys:
         instances = ({"namespace": namespace, "workflow_id": workflow_id} for namespace, workflow_id in keys)
         calls.append(("lock_instances", encode_rows(instances)))
-    calls += [("lock_runs", named), ("read_related", named, *_related(batch), encode_rows(polls))]
-    *_, ((runs,),), ((now, *parts, repeated),) = await transaction.ask(calls)
+    calls += [
+        ("lock_runs", named),
+        ("read_related", named, *_related(batch), encode_rows(polls), encode_rows(_requests(batch))),
+    ]
+    *_, ((runs,),), ((now, *parts, kept, repeated),) = await transaction.ask(calls)
     by_run = {change.run_id: Snapshot() for change in batch if isinstance(change, RunInput)}
     by_instance: dict[InstanceKey, Snapshot] = {}
     for run in sorted(_decode_runs(runs or b"[]"), key=lambda run: run.run_number):
@@ -83,6 +99,8 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
     for key in keys:
         by_instance.setdefault(key, Snapshot())
     _fill(by_run, parts)
+    for command in _decode_commands(kept or b"[]"):
+        by_instance[command.namespace, command.workflow_id].kept[command.request_id or ""] = command
     await _load_settled(transaction, batch, by_run)
     assert now is not None, "read_related always tells the time"
     return Loaded(_decode_time(now), by_run, by_instance, _decode_texts(repeated or b"[]"))
@@ -98,6 +116,15 @@ def _named(batch: Sequence[Input]) -> list[dict[str, object]]:
         )
         | {"inbox": Need.INBOX in change.needs, "closing": Need.OPEN_ACTIVITIES in change.needs}
         for change in batch
+    ]
+
+
+def _requests(batch: Sequence[Input]) -> list[dict[str, object]]:
+    """The request ids that commands carry; a repeated one is answered from what was kept."""
+    return [
+        {"namespace": change.namespace, "workflow_id": change.workflow_id, "request_id": change.request_id}
+        for change in batch
+        if isinstance(change, TerminateWorkflow) and change.request_id is not None
     ]
 
 

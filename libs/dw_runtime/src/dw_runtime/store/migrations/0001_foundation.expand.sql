@@ -222,8 +222,11 @@ CREATE TABLE workflow_commands (
     context json,
     accepted_at timestamptz,
     applied_at timestamptz,
-    rejected_at timestamptz
+    rejected_at timestamptz,
+    reply json
 );
+CREATE UNIQUE INDEX workflow_commands_request ON workflow_commands (namespace, workflow_id, request_id)
+    WHERE request_id IS NOT NULL;
 CREATE INDEX workflow_commands_run ON workflow_commands (run_id, command_sequence);
 
 CREATE TABLE worker_registrations (

@@ -24,7 +24,8 @@ SELECT json_agg(l) FROM locked l;
 -- name: read_related
 -- The time after the locks, and what the decisions of a batch need beside the locked runs, each part as one JSON array.
 -- $1 names runs as in lock_runs and says which need their inbox and which their open activities. The last part are the
--- request ids of the polls in $5 ({lease_owner, poll_request_id}) that hold a lease: they repeat an earlier poll.
+-- request ids of the polls in $5 ({lease_owner, poll_request_id}) that hold a lease: they repeat an earlier poll. $6 are
+-- the request ids of commands ({namespace, workflow_id, request_id}).
 WITH named AS MATERIALIZED (
     SELECT COALESCE(k.run_id, i.current_run_id) AS run_id, bool_or(k.inbox) AS inbox, bool_or(k.closing) AS closing
     FROM json_to_recordset($1::json) AS k(run_id text, namespace text, workflow_id text, inbox boolean, closing boolean)
@@ -83,6 +84,11 @@ SELECT
         FROM named n
         JOIN workflow_inbox i ON i.run_id = n.run_id
         WHERE n.inbox
+    ),
+    (
+        SELECT json_agg(c)
+        FROM json_to_recordset($6::json) AS k(namespace text, workflow_id text, request_id text)
+        JOIN workflow_commands c USING (namespace, workflow_id, request_id)
     ),
     (
         SELECT json_agg(p.poll_request_id)
