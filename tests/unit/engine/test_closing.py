@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dw_core.engine.inputs import TimeOutRun
+from dw_core.engine.inputs import TerminateWorkflow, TimeOutRun
 from tests.unit.engine.commands import activity, finish, give_up
-from tests.unit.engine.world import World, accepted, rejected
+from tests.unit.engine.world import NAMESPACE, World, accepted, rejected
 
 
 @pytest.fixture
@@ -78,6 +78,23 @@ def test_terminate_of_a_closed_run_is_recorded_and_refused(world: World) -> None
 
 def test_terminate_of_an_unknown_workflow_is_not_found(world: World) -> None:
     assert rejected(world.terminate("nobody")).reason == "instance_not_found"
+
+
+@pytest.mark.parametrize("is_current", [True, False])
+def test_terminate_of_a_named_run_needs_the_current_one(world: World, is_current: bool) -> None:
+    run_id = world.start()
+    named = run_id if is_current else world.new_id()
+    image = world.memory.image()
+    reply = world.submit(
+        TerminateWorkflow(
+            namespace=NAMESPACE, workflow_id="w", run_id=named, command_id=world.new_id(), target_scope="run"
+        )
+    )
+    if is_current:
+        assert (accepted(reply)["requested_run_id"], world.run(run_id).status) == (run_id, "terminated")
+    else:
+        assert rejected(reply).reason == "historical_run_command_rejected"
+        assert world.memory.image() == image
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ def world() -> World:
 
 
 def paths(world: World, run_id: str, event_type: str) -> list[list[dict[str, Any]]]:
-    """The group paths of the events of one type."""
-    return [e["payload"]["parallel_group_path"] for e in world.events(run_id) if e["event_type"] == event_type]
+    """The group paths of the events of one type; lone calls have none."""
+    payloads = [event["payload"] for event in world.events(run_id) if event["event_type"] == event_type]
+    return [payload["parallel_group_path"] for payload in payloads if "parallel_group_path" in payload]
 
 
 def test_a_nested_group_keeps_its_path_on_every_event_of_every_leaf(world: World) -> None:
