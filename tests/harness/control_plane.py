@@ -61,10 +61,10 @@ class Polls:
     def take_idle(self, key: WakeKey, task_type: str, compatibility: str | None) -> Want | None:
         return None
 
-    def unchecked(self) -> list[str]:
+    def unchecked(self) -> list[Claimant]:
         return []
 
-    def checked(self, request_ids: Iterable[str], repeated: Iterable[str]) -> None:
+    def checked(self, claimants: Sequence[Claimant], repeated: Iterable[str]) -> None:
         return
 
     def wake(self, key: WakeKey) -> None:

@@ -37,11 +37,14 @@ WORKFLOW_ID_CHARS_MAX = 128
 PARALLEL_GROUP_LEAVES_MAX = 1000
 """Leaves of one parallel group (engine §3.5)."""
 
+SECONDS_MAX = 1_000_000_000
+"""The longest timeout or back-off in whole seconds, about 31 years; a time that far ahead is still a time."""
+
 REPLAY_BLOCKED_AFTER_FAILURES = 5
 """Consecutive replay failures after which a run is marked as blocked (engine §4.6)."""
 
 HEARTBEAT_EVENT_INTERVAL_SECONDS = 60
-"""History keeps at most one heartbeat event of an attempt in this time; every heartbeat renews the lease."""
+"""History keeps one heartbeat event for every such part of an attempt's life; every heartbeat renews the lease."""
 
 HEARTBEAT_DETAILS_BYTES_MAX = 65_536
 """JSON bytes of the details of one activity heartbeat (engine §5)."""

@@ -6,7 +6,6 @@ from typing import Any
 
 from dw_core.engine.inputs import (
     CheckActivity,
-    ClaimTask,
     CompleteActivity,
     FailActivity,
     HeartbeatActivity,
@@ -19,11 +18,10 @@ from dw_core.payloads.envelope import read_envelope
 from dw_core.payloads.errors import PayloadError
 from dw_core.protocol.problems import Problem
 from dw_matching.broker import Broker
-from dw_matching.claim_status import claim_status
-from dw_matching.seats import Seat
+from dw_matching.claiming import claim, claim_status, named_task
+from dw_matching.seats import Poll
 from dw_matching.task_documents import activity_task
-from dw_matching.waiting import wait_in
-from dw_matching.workflow_bridge import named_task
+from dw_matching.waiting import wait_for_task
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
 from dw_runtime.store.database import Database
@@ -38,26 +36,18 @@ class ActivityTasks:
         self._database = database
         self._lease_seconds = lease_seconds
 
-    async def poll(self, seat: Seat, timeout_seconds: float) -> dict[str, Any] | None:
+    async def poll(self, poll: Poll) -> dict[str, Any] | None:
         """Wait for a task; see the protocol."""
-        claimed = await wait_in(self._broker, seat, timeout_seconds)
+        claimed = await wait_for_task(self._broker, poll, TaskKind.ACTIVITY, self._lease_seconds)
         return None if claimed is None else activity_task(claimed)
 
     async def claim(self, namespace: str, task_id: str, lease_owner: str) -> dict[str, Any]:
         """Lease one particular task; see the protocol."""
-        run_id, number = named_task(task_id)
-        change = ClaimTask(
-            run_id=run_id,
-            namespace=namespace,
-            task_number=number,
-            lease_owner=lease_owner,
-            lease_seconds=self._lease_seconds,
-        )
-        return settle(await self._pump.submit(change))
+        return await claim(self._pump, namespace, task_id, lease_owner, self._lease_seconds)
 
     async def claim_status(self, namespace: str, task_id: str) -> dict[str, Any]:
         """Who holds a task; see the protocol."""
-        return await claim_status(self._database, TaskKind.ACTIVITY, namespace, task_id, *named_task(task_id))
+        return await claim_status(self._database, TaskKind.ACTIVITY, namespace, task_id)
 
     async def complete(
         self, namespace: str, task_id: str, attempt_id: str, lease_owner: str, result: Any

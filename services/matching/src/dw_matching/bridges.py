@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from dw_matching.seats import Seat
+from dw_matching.seats import Poll
 
 
 class WorkflowTaskBridge(Protocol):
     """Workflow tasks: find, claim, read history, report (requirement document on the worker protocol)."""
 
-    async def poll(self, seat: Seat, timeout_seconds: float) -> dict[str, Any] | None:
-        """Wait up to ``timeout_seconds`` for a task; None when none came."""
+    async def poll(self, poll: Poll) -> dict[str, Any] | None:
+        """Wait for a task and lease it: the task object of a poll response, or None when none came in time."""
 
     async def claim(self, namespace: str, task_id: str, lease_owner: str) -> dict[str, Any]:
         """Lease one particular ready task for the configured time."""
@@ -57,8 +57,8 @@ class WorkflowTaskBridge(Protocol):
 class ActivityTaskBridge(Protocol):
     """Activity tasks: find, claim, report, stay alive."""
 
-    async def poll(self, seat: Seat, timeout_seconds: float) -> dict[str, Any] | None:
-        """Wait up to ``timeout_seconds`` for a task; None when none came."""
+    async def poll(self, poll: Poll) -> dict[str, Any] | None:
+        """Wait for a task and lease it: the task object of a poll response, or None when none came in time."""
 
     async def claim(self, namespace: str, task_id: str, lease_owner: str) -> dict[str, Any]:
         """Lease one particular ready task; starts its next attempt."""

@@ -159,17 +159,17 @@ class Broker:
 
     # -- repeated polls ----------------------------------------------------------------------------------------------
 
-    def unchecked(self) -> list[str]:
-        """Request ids of held polls that have not been compared with earlier leases yet."""
-        return [seat.claimant.poll_request_id or "" for seat in self._unchecked]
+    def unchecked(self) -> list[Claimant]:
+        """The claimants of held polls that have not been compared with earlier leases yet."""
+        return [seat.claimant for seat in self._unchecked]
 
-    def checked(self, request_ids: Iterable[str], repeated: Iterable[str]) -> None:
-        """These ids have been compared. Polls among ``repeated`` stay unchecked; a probe gives them their lease."""
-        compared, again = set(request_ids), set(repeated)
+    def checked(self, claimants: Sequence[Claimant], repeated: Iterable[str]) -> None:
+        """These have been compared. Polls among ``repeated`` stay unchecked; a probe gives them their lease."""
+        compared, again = {id(claimant) for claimant in claimants}, set(repeated)
         for seat in list(self._unchecked):
             if seat.claimant.poll_request_id in again:
                 self._probe((seat.key,))
-            elif seat.claimant.poll_request_id in compared:
+            elif id(seat.claimant) in compared:
                 self._check(seat)
 
     def _check(self, seat: Seat) -> None:

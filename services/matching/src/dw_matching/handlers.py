@@ -6,9 +6,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from dw_core.engine.claims import Claimant
-from dw_core.engine.rows import TaskKind
-from dw_core.engine.transition import Rejection, WakeKey
+from dw_core.engine.transition import Rejection
 from dw_core.history.paging import decode_page_token
 from dw_core.ids import NewId
 from dw_core.limits import HEARTBEAT_DETAILS_BYTES_MAX, HISTORY_PAGE_SIZE_DEFAULT
@@ -32,9 +30,8 @@ from dw_core.protocol.requests_worker import (
 from dw_core.protocol.timestamps import wire_time
 from dw_core.workers.registration import Registration, draining, refuse_poll
 from dw_matching.activity_bridge import ActivityTasks
-from dw_matching.broker import Broker
 from dw_matching.registry import Registry
-from dw_matching.seats import Seat
+from dw_matching.seats import Poll
 from dw_matching.workflow_bridge import WorkflowTasks
 from dw_runtime.http.call import Call, Handlers, Reply
 
@@ -42,8 +39,6 @@ from dw_runtime.http.call import Call, Handlers, Reply
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the handlers publish and default to; all in seconds except the page size (events) and the poll cap."""
 
-    workflow_lease_seconds: int
-    activity_lease_seconds: int
     poll_timeout_seconds: int
     heartbeat_interval_seconds: int
     stale_after_seconds: int
@@ -58,14 +53,12 @@ class WorkerHandlers:
         self,
         *,
         registry: Registry,
-        broker: Broker,
         workflow_tasks: WorkflowTasks,
         activity_tasks: ActivityTasks,
         settings: WorkerSettings,
         new_id: NewId,
     ) -> None:
         self._registry = registry
-        self._broker = broker
         self._workflow_tasks = workflow_tasks
         self._activity_tasks = activity_tasks
         self.settings = settings
@@ -157,8 +150,7 @@ class WorkerHandlers:
         worker = await self._admit(call, request)
         types = frozenset(worker.supported_workflow_types) or None
         with _Held(self, call, request, "workflow_task"):
-            seat = self._seat(call, worker, TaskKind.WORKFLOW, types)
-            task = await self._workflow_tasks.poll(seat, self._window(request), request.accept_history_encoding)
+            task = await self._workflow_tasks.poll(self._poll(call, worker, types))
         return await self._polled(call, worker, task)
 
     async def poll_activity_task(self, call: Call) -> Reply:
@@ -167,8 +159,7 @@ class WorkerHandlers:
         worker = await self._admit(call, request)
         types = frozenset(worker.supported_activity_types)
         with _Held(self, call, request, "activity_task"):
-            seat = self._seat(call, worker, TaskKind.ACTIVITY, types)
-            task = await self._activity_tasks.poll(seat, self._window(request))
+            task = await self._activity_tasks.poll(self._poll(call, worker, types))
         return await self._polled(call, worker, task)
 
     async def _admit(self, call: Call, poll: TaskPoll) -> Registration:
@@ -178,30 +169,21 @@ class WorkerHandlers:
             _refuse(refused)
         return worker
 
-    def _window(self, poll: TaskPoll) -> int:
-        return clamp_long_poll_timeout(poll.timeout_seconds, default_seconds=self.settings.poll_timeout_seconds)
-
-    def _seat(self, call: Call, worker: Registration, kind: TaskKind, types: frozenset[str] | None) -> Seat:
+    def _poll(self, call: Call, worker: Registration, types: frozenset[str] | None) -> Poll:
         request: TaskPoll = call.body
-        is_workflow = kind is TaskKind.WORKFLOW
-        page_size = getattr(request, "history_page_size", None) or self.settings.history_page_size
-        seat = self._broker.take_seat(
-            WakeKey(call.namespace, kind, worker.task_queue),
-            Claimant(
-                lease_owner=worker.worker_id,
-                poll_request_id=request.poll_request_id or None,
-                lease_seconds=(
-                    self.settings.workflow_lease_seconds if is_workflow else self.settings.activity_lease_seconds
-                ),
-            ),
+        default = self.settings.poll_timeout_seconds
+        return Poll(
+            namespace=call.namespace,
+            task_queue=worker.task_queue,
+            lease_owner=worker.worker_id,
             types=types,
             build_id=worker.build_id,
-            page_size=page_size,
-            is_single_look=self._window(request) == 0,
+            poll_request_id=request.poll_request_id,
+            timeout_seconds=clamp_long_poll_timeout(request.timeout_seconds, default_seconds=default),
+            page_size=getattr(request, "history_page_size", None) or self.settings.history_page_size,
+            accept_encoding=getattr(request, "accept_history_encoding", None),
+            on_hold=None if call.hangup is None else call.hangup.notify,
         )
-        if call.hangup is not None:
-            call.hangup.notify(lambda: self._broker.leave(seat))
-        return seat
 
     async def _polled(self, call: Call, worker: Registration, task: dict[str, Any] | None) -> Reply:
         if task is not None:

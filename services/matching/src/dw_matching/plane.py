@@ -111,12 +111,9 @@ class WorkerPlane:
         settings = self.node.settings
         return WorkerHandlers(
             registry=self.registry,
-            broker=self.broker,
             workflow_tasks=self.workflow_tasks,
             activity_tasks=self.activity_tasks,
             settings=WorkerSettings(
-                workflow_lease_seconds=settings.leases.workflow_task_lease_seconds,
-                activity_lease_seconds=settings.leases.activity_task_lease_seconds,
                 poll_timeout_seconds=settings.polling.poll_timeout_seconds,
                 heartbeat_interval_seconds=settings.workers.heartbeat_interval_seconds,
                 stale_after_seconds=settings.workers.stale_after_seconds,

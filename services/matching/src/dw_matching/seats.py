@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import msgspec
 
 from dw_core.engine.claims import Claimant
 from dw_core.engine.transition import WakeKey
+from dw_core.limits import HISTORY_PAGE_SIZE_DEFAULT, LONG_POLL_DEFAULT_SECONDS
 from dw_runtime.pump.claims import Claimed, Want
 
 Fit = tuple[frozenset[str] | None, str | None]
 """What a poll can take: task types (None: any) and the build id of its worker."""
+
+
+class Poll(msgspec.Struct, frozen=True, kw_only=True):
+    """A long poll, as the bridges take it.
+
+    ``types`` None takes any task type; an empty set takes none. ``timeout_seconds`` 0 looks once. ``page_size`` counts
+    history events of the first page, ``accept_encoding`` asks for a compressed one. ``on_hold`` is called with a
+    function that ends the poll, for a caller that notices that its client has gone.
+    """
+
+    namespace: str
+    task_queue: str
+    lease_owner: str
+    types: frozenset[str] | None
+    build_id: str | None = None
+    poll_request_id: str | None = None
+    timeout_seconds: float = LONG_POLL_DEFAULT_SECONDS
+    page_size: int = HISTORY_PAGE_SIZE_DEFAULT
+    accept_encoding: str | None = None
+    on_hold: Callable[[Callable[[], None]], None] | None = None
 
 
 class Seat(msgspec.Struct, eq=False):

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import asyncio
 
+from dw_core.engine.claims import Claimant
+from dw_core.engine.rows import TaskKind
+from dw_core.engine.transition import WakeKey
 from dw_matching.broker import Broker
-from dw_matching.seats import Seat
+from dw_matching.seats import Poll, Seat
 from dw_runtime.pump.claims import Claimed
 
 
-async def wait_in(broker: Broker, seat: Seat, timeout_seconds: float) -> Claimed | None:
-    """The task claimed for this seat, or None after ``timeout_seconds``.
+async def wait_for_task(broker: Broker, poll: Poll, kind: TaskKind, lease_seconds: int) -> Claimed | None:
+    """Hold a poll; the task it was granted, or None after its window.
 
     A task that is granted in the moment the window closes is still returned: the lease is committed.
     """
+    seat = broker.take_seat(
+        WakeKey(poll.namespace, kind, poll.task_queue),
+        Claimant(
+            lease_owner=poll.lease_owner, poll_request_id=poll.poll_request_id or None, lease_seconds=lease_seconds
+        ),
+        types=poll.types,
+        build_id=poll.build_id,
+        page_size=poll.page_size,
+        is_single_look=poll.timeout_seconds == 0,
+    )
+    if poll.on_hold is not None:
+        poll.on_hold(lambda: broker.leave(seat))
     if seat.is_single_look:
         return await seat.future
-    timer = asyncio.get_running_loop().call_later(timeout_seconds, _close_window, broker, seat)
+    timer = asyncio.get_running_loop().call_later(poll.timeout_seconds, _close_window, broker, seat)
     try:
         return await seat.future
     finally:

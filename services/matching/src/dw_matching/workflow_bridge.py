@@ -10,7 +10,6 @@ import msgspec
 from dw_core.engine.commands.parse import parse_commands
 from dw_core.engine.inputs import (
     CheckWorkflowTask,
-    ClaimTask,
     CompleteWorkflowTask,
     FailWorkflowTask,
     HeartbeatWorkflowTask,
@@ -21,14 +20,12 @@ from dw_core.engine.inputs import (
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import Rejection
 from dw_core.history.paging import encode_page_token
-from dw_core.ids import parse_task_id
 from dw_core.limits import HISTORY_PAGE_SIZE_MAX, Limits
-from dw_core.protocol.problems import Problem
 from dw_matching.broker import Broker
-from dw_matching.claim_status import claim_status
-from dw_matching.seats import Seat
+from dw_matching.claiming import claim, claim_status, named_task
+from dw_matching.seats import Poll
 from dw_matching.task_documents import history_page, workflow_task
-from dw_matching.waiting import wait_in
+from dw_matching.waiting import wait_for_task
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
 from dw_runtime.store.database import Database
@@ -44,28 +41,18 @@ class WorkflowTasks:
         self._lease_seconds = lease_seconds
         self._limits = limits
 
-    async def poll(
-        self, seat: Seat, timeout_seconds: float, accept_encoding: str | None = None
-    ) -> dict[str, Any] | None:
+    async def poll(self, poll: Poll) -> dict[str, Any] | None:
         """Wait for a task; see the protocol."""
-        claimed = await wait_in(self._broker, seat, timeout_seconds)
-        return None if claimed is None else workflow_task(claimed, seat.page_size, accept_encoding, self._limits)
+        claimed = await wait_for_task(self._broker, poll, TaskKind.WORKFLOW, self._lease_seconds)
+        return None if claimed is None else workflow_task(claimed, poll.page_size, poll.accept_encoding, self._limits)
 
     async def claim(self, namespace: str, task_id: str, lease_owner: str) -> dict[str, Any]:
         """Lease one particular task; see the protocol."""
-        run_id, number = named_task(task_id)
-        change = ClaimTask(
-            run_id=run_id,
-            namespace=namespace,
-            task_number=number,
-            lease_owner=lease_owner,
-            lease_seconds=self._lease_seconds,
-        )
-        return settle(await self._pump.submit(change))
+        return await claim(self._pump, namespace, task_id, lease_owner, self._lease_seconds)
 
     async def claim_status(self, namespace: str, task_id: str) -> dict[str, Any]:
         """Who holds a task; see the protocol."""
-        return await claim_status(self._database, TaskKind.WORKFLOW, namespace, task_id, *named_task(task_id))
+        return await claim_status(self._database, TaskKind.WORKFLOW, namespace, task_id)
 
     async def history_payload(self, namespace: str, task_id: str, lease_owner: str, attempt: int) -> dict[str, Any]:
         """The whole history of the claim; see the protocol."""
@@ -91,13 +78,10 @@ class WorkflowTasks:
         accept_encoding: str | None = None,
     ) -> dict[str, Any]:
         """One page, cut at what the claim saw; see the protocol."""
-        run_id, number = named_task(task_id)
-        check = CheckWorkflowTask(
-            run_id=run_id, namespace=namespace, task_number=number, lease_owner=lease_owner, attempt=attempt
-        )
-        last = (await self._report(check))["claimed_history_sequence"]
+        fence = _fence(namespace, task_id, lease_owner, attempt)
+        last = (await self._report(CheckWorkflowTask(**fence)))["claimed_history_sequence"]
         until = min(after_sequence + page_size, last)
-        rows = await self._database.rows("read_history_page", run_id, after_sequence, last, page_size)
+        rows = await self._database.rows("read_history_page", fence["run_id"], after_sequence, last, page_size)
         has_more = until < last
         return {
             "task_id": task_id,
@@ -113,18 +97,9 @@ class WorkflowTasks:
         self, namespace: str, task_id: str, lease_owner: str, attempt: int, commands: Sequence[dict[str, Any]]
     ) -> dict[str, Any]:
         """Apply commands; see the protocol."""
-        run_id, number = named_task(task_id)
+        fence = _fence(namespace, task_id, lease_owner, attempt)
         parsed, errors = parse_commands(commands)
-        change = CompleteWorkflowTask(
-            run_id=run_id,
-            namespace=namespace,
-            task_number=number,
-            lease_owner=lease_owner,
-            attempt=attempt,
-            parsed=parsed,
-            errors=errors,
-        )
-        return await self._report(change)
+        return await self._report(CompleteWorkflowTask(**fence, parsed=parsed, errors=errors))
 
     async def fail(
         self,
@@ -138,31 +113,14 @@ class WorkflowTasks:
         reason: str | None = None,
     ) -> dict[str, Any]:
         """Report a failure or that there is nothing to do; see the protocol."""
-        run_id, number = named_task(task_id)
-        change = FailWorkflowTask(
-            run_id=run_id,
-            namespace=namespace,
-            task_number=number,
-            lease_owner=lease_owner,
-            attempt=attempt,
-            message=message,
-            failure_type=failure_type,
-            reason=reason,
-        )
+        fence = _fence(namespace, task_id, lease_owner, attempt)
+        change = FailWorkflowTask(**fence, message=message, failure_type=failure_type, reason=reason)
         return await self._report(change)
 
     async def heartbeat(self, namespace: str, task_id: str, lease_owner: str, attempt: int) -> dict[str, Any]:
         """Renew the lease; see the protocol."""
-        run_id, number = named_task(task_id)
-        change = HeartbeatWorkflowTask(
-            run_id=run_id,
-            namespace=namespace,
-            task_number=number,
-            lease_owner=lease_owner,
-            attempt=attempt,
-            lease_seconds=self._lease_seconds,
-        )
-        return await self._report(change)
+        fence = _fence(namespace, task_id, lease_owner, attempt)
+        return await self._report(HeartbeatWorkflowTask(**fence, lease_seconds=self._lease_seconds))
 
     async def _report(self, report: WorkflowTaskInput) -> dict[str, Any]:
         """Submit a report. One that finds its lease or its run past the end has that settled at once (§8.5, §8.8)."""
@@ -174,9 +132,13 @@ class WorkflowTasks:
         return settle(reply)
 
 
-def named_task(task_id: str) -> tuple[str, int]:
-    """Run and number of a task id; a text that names no task is an unknown task."""
-    named = parse_task_id(task_id)
-    if named is None:
-        raise Problem("task_not_found", "There is no such task.", task_id=task_id)
-    return named
+def _fence(namespace: str, task_id: str, lease_owner: str, attempt: int) -> dict[str, Any]:
+    """The members every report on a leased task carries."""
+    run_id, number = named_task(task_id)
+    return {
+        "run_id": run_id,
+        "namespace": namespace,
+        "task_number": number,
+        "lease_owner": lease_owner,
+        "attempt": attempt,
+    }

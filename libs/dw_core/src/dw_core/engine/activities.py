@@ -194,9 +194,12 @@ def deadlines(task: Task) -> dict[str, str]:
 
 
 def _is_event_due(task: Task, now: datetime) -> bool:
-    """History keeps a sample of the heartbeats: the first of an attempt, then at most one per interval."""
-    last = task.last_heartbeat_at
-    return last is None or (now - last).total_seconds() >= HEARTBEAT_EVENT_INTERVAL_SECONDS
+    """History keeps the first heartbeat of an attempt and of every interval of its life."""
+    last, start = task.last_heartbeat_at, task.leased_at
+    if last is None or start is None:
+        return True
+    interval = timedelta(seconds=HEARTBEAT_EVENT_INTERVAL_SECONDS)
+    return (now - start) // interval > (last - start) // interval
 
 
 def _recorded(report: ActivityInput, outcome: str) -> dict[str, Any]:

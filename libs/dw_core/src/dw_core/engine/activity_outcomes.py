@@ -89,8 +89,14 @@ def expired_timeout(task: Task, now: datetime) -> str | None:
 
 
 def settle_timeout(writer: RunWriter, activity: Activity, task: Task, kind: str) -> None:
-    """Close the live attempt as failed and retry or end the activity."""
-    if task.state is TaskState.LEASED:
+    """Close the attempt as failed and retry or end the activity.
+
+    An attempt that nobody started in time counts like one that was started, or it would be retried for ever.
+    """
+    if task.state is TaskState.READY and kind == "schedule_to_start":
+        task = copy.copy(task)
+        task.attempt += 1
+    if task.state is TaskState.LEASED or kind == "schedule_to_start":
         writer.transition.attempts.append(close_attempt(task, "failed", writer.now, None))
     settle_failure(writer, activity, task, Failure.timed_out(kind))
 
@@ -98,6 +104,8 @@ def settle_timeout(writer: RunWriter, activity: Activity, task: Task, kind: str)
 def settle_failure(writer: RunWriter, activity: Activity, task: Task, failure: Failure) -> None:
     """Schedule the next attempt if the policy allows one, else record the terminal event."""
     due = _next_attempt_at(activity, task, failure, writer.now)
+    if due is not None and task.schedule_to_close_at is not None and due >= task.schedule_to_close_at:
+        due, failure = None, Failure.timed_out("schedule_to_close")  # engine §5: decided now, not at the deadline
     if due is not None:
         _retry(writer, activity, task, failure, due)
         return
@@ -118,7 +126,7 @@ def settle_failure(writer: RunWriter, activity: Activity, task: Task, failure: F
 
 
 def _next_attempt_at(activity: Activity, task: Task, failure: Failure, now: datetime) -> datetime | None:
-    """When the next attempt may start; None when there is none (worker-plane §12.6)."""
+    """When the policy has the next attempt start; None when there is none (worker-plane §12.6)."""
     policy = activity.retry_policy
     never = (
         failure.timeout_kind == "schedule_to_close"
@@ -126,20 +134,16 @@ def _next_attempt_at(activity: Activity, task: Task, failure: Failure, now: date
         or failure.exception_type in policy.non_retryable_error_types
         or failure.exception_class in policy.non_retryable_error_types
     )
-    done = max(task.attempt, 1)
-    if never or (policy.max_attempts is not None and done >= policy.max_attempts):
+    if never or (policy.max_attempts is not None and task.attempt >= policy.max_attempts):
         return None
     backoff = policy.backoff_seconds
-    due = now + timedelta(seconds=backoff[min(done - 1, len(backoff) - 1)] if backoff else 0)
-    if task.schedule_to_close_at is not None and due >= task.schedule_to_close_at:
-        return None
-    return due
+    return now + timedelta(seconds=backoff[min(task.attempt, len(backoff)) - 1] if backoff else 0)
 
 
 def _retry(writer: RunWriter, activity: Activity, task: Task, failure: Failure, due: datetime) -> None:
     """A new ready task with the attempt count carried over; not a wake (engine §5)."""
     writer.close_task(task)
-    done = max(task.attempt, 1)
+    done = task.attempt
     start_within = activity.timeouts.schedule_to_start_timeout
     retry = Task(
         run_id=task.run_id,

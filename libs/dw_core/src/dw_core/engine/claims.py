@@ -29,7 +29,8 @@ class Claimant(msgspec.Struct, frozen=True, kw_only=True):
 def decide_claim(snapshot: Snapshot, task: Task, claimant: Claimant, now: datetime) -> Transition:
     """Lease a ready, due task that the store has locked together with its open run.
 
-    A workflow task remembers how much history its worker will see; an activity starts its next attempt.
+    A workflow task remembers how much history its worker will see; an activity starts its next attempt. A claim wakes
+    nobody and so opens no follow-up; ``snapshot`` need not hold the run's other tasks, except a leased workflow task.
     """
     assert task.state is TaskState.READY, f"task {task.run_id}.t{task.task_number} is not ready"
     writer = RunWriter(snapshot, now)
@@ -45,7 +46,7 @@ def decide_claim(snapshot: Snapshot, task: Task, claimant: Claimant, now: dateti
     else:
         _start_attempt(writer, snapshot.activities[task.activity_sequence], leased, claimant.lease_seconds)
     writer.put_task(leased)
-    return writer.finish({})
+    return writer.transition
 
 
 def decide_claim_by_id(snapshot: Snapshot, claim: ClaimTask, now: datetime) -> Outcome:
@@ -58,6 +59,8 @@ def decide_claim_by_id(snapshot: Snapshot, claim: ClaimTask, now: datetime) -> O
         return Rejection("run_closed", "The run of this task is closed.", named | {"run_status": run.status})
     if task is None or task.state is not TaskState.READY:
         return Rejection("task_not_claimable", "The task is not ready.", named)
+    if task.sweep_at is not None and task.sweep_at <= now:
+        return Rejection("task_not_claimable", "A deadline of the task has passed.", named)
     if task.available_at > now:
         seconds = (task.available_at - now).total_seconds()
         return Rejection("task_not_due", "The task is not due yet.", named | {"retry_after_seconds": seconds})
@@ -78,7 +81,6 @@ def _start_attempt(writer: RunWriter, activity: Activity, task: Task, lease_seco
     """Deadlines are fixed here; an activity that may run longer than a lease gets a longer one (worker-plane §12.8)."""
     timeouts = activity.timeouts
     task.schedule_to_start_at = None
-    task.last_heartbeat_at = None
     task.lease_expires_at = expires_at(
         writer.now, activity_lease_seconds(lease_seconds, timeouts.start_to_close_timeout)
     )

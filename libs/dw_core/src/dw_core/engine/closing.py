@@ -1,4 +1,4 @@
-"""Closing a run: completion, failure, deadline and terminate (engine §6.10, §6.13)."""
+"""Closing a run: by its own code, by its deadline, from outside (engine §6.10, §6.13)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from dw_core.engine.commands.groups import group_members
 from dw_core.engine.commands.parsed import CompleteWorkflow, FailWorkflow
-from dw_core.engine.inputs import TerminateWorkflow, TimeOutRun
-from dw_core.engine.rows import Activity, Attempt, Command, Task, TaskKind, TaskState
+from dw_core.engine.inputs import TimeOutRun
+from dw_core.engine.rows import Activity, Attempt, Task, TaskKind, TaskState
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection
 from dw_core.engine.writer import RunWriter
@@ -61,7 +61,6 @@ def time_out(writer: RunWriter) -> None:
     execution, single = run.execution_deadline_at, run.run_deadline_at
     is_execution = execution is not None and (single is None or execution <= single)
     kind = "execution_timeout" if is_execution else "run_timeout"
-    _close_open_work(writer, None)
     payload = {
         "failure_id": f"{run.run_id}.f",
         "timeout_kind": kind,
@@ -71,8 +70,8 @@ def time_out(writer: RunWriter) -> None:
         "execution_deadline_at": wire_time(execution),
         "run_deadline_at": wire_time(single),
     }
-    writer.append("WorkflowTimedOut", {k: v for k, v in payload.items() if v is not None})
-    _close_run(writer, "failed", "timed_out")
+    known = {key: value for key, value in payload.items() if value is not None}
+    close_from_outside(writer, "WorkflowTimedOut", known, "failed", "timed_out")
 
 
 def decide_time_out(snapshot: Snapshot, due: TimeOutRun, now: datetime) -> Outcome:
@@ -85,114 +84,22 @@ def decide_time_out(snapshot: Snapshot, due: TimeOutRun, now: datetime) -> Outco
     return writer.finish({"run_id": run.run_id, "outcome": "timed_out"})
 
 
-def decide_terminate(snapshot: Snapshot, command: TerminateWorkflow, now: datetime) -> Outcome:
-    """Close the run in this transaction; no workflow code runs (control-plane §13.5)."""
-    run = snapshot.run
-    if run is None:
-        return Rejection(
-            "instance_not_found",
-            f"Workflow {command.workflow_id} does not exist.",
-            {"workflow_id": command.workflow_id},
-        )
-    if command.target_scope == "run" and command.run_id != run.run_id:
-        return Rejection(
-            "historical_run_command_rejected",
-            f"Run {command.run_id} is not the current run of workflow {command.workflow_id}.",
-            {"workflow_id": command.workflow_id, "run_id": command.run_id, "target_scope": "run"},
-        )
-    identity: dict[str, Any] = {
-        "workflow_id": run.workflow_id,
-        "run_id": run.run_id,
-        "requested_run_id": command.run_id if command.target_scope == "run" else None,
-        "resolved_run_id": run.run_id,
-        "target_scope": command.target_scope,
-        "workflow_type": run.workflow_type,
-        "command_id": command.command_id,
-        "command_sequence": run.next_command_sequence,
-        "command_source": "control_plane",
-        "request_id": command.request_id,
-        "validation_errors": {},
-    }
-    writer = RunWriter(snapshot, now)
-    if run.is_terminal:
-        _command(writer, command, "rejected", "rejected_not_active", "run_not_active")
-        return writer.finish(
-            Rejection(
-                "run_not_active",
-                f"Workflow {run.workflow_id} is already closed.",
-                identity
-                | {
-                    "command_status": "rejected",
-                    "outcome": "rejected_not_active",
-                    "rejection_reason": "run_not_active",
-                },
-            )
-        )
-    _command(writer, command, "accepted", "terminated")
-    requested = {
-        "workflow_command_id": command.command_id,
-        "workflow_instance_id": run.workflow_id,
-        "workflow_run_id": run.run_id,
-        "reason": command.reason,
-    }
-    writer.is_buffering = False
-    writer.flush_inbox()
-    writer.append(
-        "TerminateRequested", requested | {"command_type": "terminate"}, workflow_command_id=command.command_id
-    )
-    _close_open_work(writer, command.command_id)
-    writer.append(
-        "WorkflowTerminated",
-        requested
-        | {
-            "failure_id": f"{run.run_id}.f",
-            "failure_category": "terminated",
-            "closed_reason": "terminated",
-            "exception_class": "WorkflowTerminated",
-            "message": "Workflow terminated" + (f": {command.reason}" if command.reason else "."),
-        },
-        workflow_command_id=command.command_id,
-    )
-    _close_run(writer, "terminated", "terminated")
-    accepted = {"command_status": "accepted", "outcome": "terminated", "reason": None, "rejection_reason": None}
-    return writer.finish(identity | accepted | {"message": None})
-
-
-def _command(
+def close_from_outside(
     writer: RunWriter,
-    command: TerminateWorkflow,
+    event_type: str,
+    payload: dict[str, Any],
     status: str,
-    outcome: str,
-    rejection_reason: str | None = None,
+    closed_reason: str,
+    command_id: str | None = None,
 ) -> None:
-    accepted = status == "accepted"
-    writer.transition.commands.append(
-        Command(
-            command_id=command.command_id,
-            namespace=command.namespace,
-            workflow_id=command.workflow_id,
-            run_id=writer.run.run_id,
-            command_sequence=writer.run.next_command_sequence,
-            command_type="terminate",
-            target_scope=command.target_scope,
-            status=status,
-            outcome=outcome,
-            rejection_reason=rejection_reason,
-            request_id=command.request_id,
-            payload={"reason": command.reason},
-            context=command.context,
-            accepted_at=writer.now if accepted else None,
-            applied_at=writer.now if accepted else None,
-            rejected_at=None if accepted else writer.now,
-        )
-    )
-    writer.run.next_command_sequence += 1
+    """Close a run whose code has no say: keep waiting outcomes, cancel the leased task and open activities."""
+    _close_open_work(writer, command_id)
+    writer.append(event_type, payload, workflow_command_id=command_id)
+    _close_run(writer, status, closed_reason)
 
 
 def _close_open_work(writer: RunWriter, command_id: str | None) -> None:
-    """From outside the run's code: keep outcomes that were waiting, cancel the leased task and open activities."""
-    writer.is_buffering = False
-    writer.flush_inbox()
+    writer.end_lease()
     task = writer.workflow_task
     if task is not None:
         writer.close_workflow_task(task, "cancelled", None)
@@ -203,16 +110,17 @@ def _cancel_activities(writer: RunWriter, command_id: str | None) -> None:
     """Close every open activity with one ``ActivityCancelled`` each, in sequence order."""
     if writer.run.open_activity_count == 0:
         return
-    open_tasks = {t.activity_sequence: t for t in writer.snapshot.tasks.values() if t.kind is TaskKind.ACTIVITY}
+    known = writer.snapshot.activities | writer.transition.activities
+    open_tasks = {t.activity_sequence: t for t in writer.open_tasks() if t.kind is TaskKind.ACTIVITY}
     for sequence in sorted(open_tasks):
-        _cancel_activity(writer, writer.snapshot.activities[sequence], open_tasks[sequence], command_id)
+        _cancel_activity(writer, known[sequence], open_tasks[sequence], command_id)
     writer.run.open_activity_count = 0
 
 
 def _cancel_activity(writer: RunWriter, activity: Activity, task: Task, command_id: str | None) -> None:
     now = writer.now
     closed = copy.copy(activity)
-    closed.status, closed.closed_at = "cancelled", now
+    closed.status, closed.closed_at, closed.attempt_count = "cancelled", now, task.attempt
     writer.put_activity(closed)
     writer.close_task(task)
     is_running = task.state is TaskState.LEASED

@@ -7,7 +7,7 @@ from datetime import datetime
 from dw_core.engine import activities, workflow_tasks
 from dw_core.engine.activity_outcomes import decide_sweep
 from dw_core.engine.claims import decide_claim_by_id
-from dw_core.engine.closing import decide_terminate, decide_time_out
+from dw_core.engine.closing import decide_time_out
 from dw_core.engine.inputs import (
     CheckActivity,
     CheckWorkflowTask,
@@ -29,6 +29,7 @@ from dw_core.engine.inputs import (
 from dw_core.engine.releases import decide_release
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.starts import decide_start
+from dw_core.engine.terminating import decide_terminate
 from dw_core.engine.transition import Outcome
 from dw_core.limits import Limits
 

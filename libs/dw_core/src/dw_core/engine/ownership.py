@@ -39,7 +39,8 @@ def guard(snapshot: Snapshot, report: WorkflowTaskInput, now: datetime) -> Task 
     """The leased task when the report is the lease's own; the receipt when it repeats a settled report.
 
     Everything else is a rejection, in the order: unknown, closed run, not leased, expired, other owner, other attempt.
-    A receipt is returned only to the owner and attempt that closed the task.
+    A receipt is returned only to the owner and attempt that closed the task. A run closed under a lease says so to the
+    owner and attempt of that lease; to others the lease counts as still held (worker-plane §8.6).
     """
     run = snapshot.run
     base = identify(report)
@@ -84,12 +85,11 @@ def _settled(snapshot: Snapshot, run: Run, report: WorkflowTaskInput, base: dict
     is_own = (receipt.lease_owner, receipt.attempt) == (report.lease_owner, report.attempt)
     if is_own and receipt.outcome != "cancelled":
         return receipt
-    if run.is_terminal and is_own:
-        return run_closed(run, report, receipt)
-    wrong = _mismatch(receipt.lease_owner, receipt.attempt, report, base) if receipt.lease_owner else None
-    return wrong or Rejection(
-        "task_not_leased", "The task has been closed.", base | {"task_status": _status(receipt.outcome)}
-    )
+    was_leased = receipt.outcome == "cancelled" and receipt.lease_owner is not None
+    wrong = _mismatch(receipt.lease_owner, receipt.attempt, report, base) if was_leased else None
+    if was_leased:
+        return wrong or run_closed(run, report, receipt)
+    return Rejection("task_not_leased", "The task has been closed.", base | {"task_status": _status(receipt.outcome)})
 
 
 def _status(outcome: str) -> str:

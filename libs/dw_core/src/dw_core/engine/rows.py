@@ -215,7 +215,7 @@ class Event(msgspec.Struct, kw_only=True):
 
 
 class Command(msgspec.Struct, kw_only=True):
-    """A recorded intake command (engine §1.7)."""
+    """A recorded intake command (engine §1.7); one with a ``request_id`` keeps the ``reply`` its caller was given."""
 
     command_id: str
     namespace: str
@@ -234,6 +234,7 @@ class Command(msgspec.Struct, kw_only=True):
     accepted_at: datetime | None = None
     applied_at: datetime | None = None
     rejected_at: datetime | None = None
+    reply: dict[str, Any] | None = None
 
 
 class Details(msgspec.Struct, kw_only=True):

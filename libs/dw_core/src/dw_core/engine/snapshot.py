@@ -7,6 +7,7 @@ import msgspec
 from dw_core.engine.rows import (
     Activity,
     Attempt,
+    Command,
     Group,
     InboxEvent,
     Receipt,
@@ -22,8 +23,8 @@ class Snapshot(msgspec.Struct, kw_only=True):
     """Sparse: holds the run and the rows its inputs asked for. ``run`` is None when there is no such run.
 
     ``tasks`` are open tasks by number, ``activities`` and ``groups`` by workflow sequence, ``receipts`` and
-    ``attempts`` answers already given. :meth:`fold` replaces rows by a transition's after images, so that the next
-    input of the same batch decides on what the previous one did.
+    ``attempts`` answers already given, ``kept`` commands by the request ids that inputs repeat. :meth:`fold` replaces
+    rows by a transition's after images, so that the next input of the same batch decides on what the previous one did.
     """
 
     run: Run | None = None
@@ -31,6 +32,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     activities: dict[int, Activity] = {}
     groups: dict[int, Group] = {}
     markers: dict[str, VersionMarker] = {}
+    kept: dict[str, Command] = {}
     inbox: list[InboxEvent] = []
     receipts: dict[int, Receipt] = {}
     attempts: dict[tuple[int, int], Attempt] = {}
@@ -61,6 +63,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
         self.activities.update(transition.activities)
         self.groups.update(transition.groups)
         self.markers.update((m.change_id, m) for m in transition.markers)
+        self.kept.update((c.request_id, c) for c in transition.commands if c.request_id is not None)
         self.receipts.update((r.task_number, r) for r in transition.receipts)
         self.attempts.update(((a.sequence, a.attempt), a) for a in transition.attempts)
         if transition.inbox_taken:

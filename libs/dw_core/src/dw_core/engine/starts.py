@@ -6,13 +6,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dw_core.engine.inputs import StartWorkflow
-from dw_core.engine.rows import Command, Run
+from dw_core.engine.intake import SOURCE, record_command
+from dw_core.engine.rows import Run
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import RunWriter
 from dw_core.protocol.timestamps import wire_time
-
-SOURCE = "control_plane"
 
 
 def decide_start(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Outcome:
@@ -54,7 +53,7 @@ def _start_new(start: StartWorkflow, now: datetime) -> Transition:
     writer = RunWriter(Snapshot(run=run), now)
     writer.transition.details = details
     writer.transition.is_new_run = True
-    _command(writer, start, "accepted", "started_new")
+    record_command(writer, start, "start", "started_new")
     common = _common(writer.run, start)
     writer.append("StartAccepted", common | {"outcome": "started_new"}, workflow_command_id=start.command_id)
     writer.append(
@@ -104,7 +103,7 @@ def _started(run: Run, start: StartWorkflow) -> dict[str, Any]:
 
 def _answer_existing(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Transition:
     writer = RunWriter(snapshot, now)
-    _command(writer, start, "accepted", "returned_existing_active")
+    record_command(writer, start, "start", "returned_existing_active")
     writer.append(
         "StartAccepted",
         _common(writer.run, start) | {"outcome": "returned_existing_active"},
@@ -117,7 +116,7 @@ def _reject_duplicate(snapshot: Snapshot, start: StartWorkflow, now: datetime) -
     reason = "instance_already_started"
     writer = RunWriter(snapshot, now)
     run = writer.run
-    _command(writer, start, "rejected", "rejected_duplicate", reason)
+    record_command(writer, start, "start", "rejected_duplicate", rejection_reason=reason)
     if not run.is_terminal:
         writer.append(
             "StartRejected",
@@ -133,33 +132,6 @@ def _reject_duplicate(snapshot: Snapshot, start: StartWorkflow, now: datetime) -
     members.pop("reason")
     members.pop("message")
     return writer.finish(Rejection(reason, message, members))
-
-
-def _command(
-    writer: RunWriter, start: StartWorkflow, status: str, outcome: str, rejection_reason: str | None = None
-) -> None:
-    run = writer.run
-    accepted = status == "accepted"
-    writer.transition.commands.append(
-        Command(
-            command_id=start.command_id,
-            namespace=run.namespace,
-            workflow_id=run.workflow_id,
-            run_id=run.run_id,
-            command_sequence=run.next_command_sequence,
-            command_type="start",
-            target_scope="instance",
-            status=status,
-            outcome=outcome,
-            rejection_reason=rejection_reason,
-            source=SOURCE,
-            context=start.context,
-            accepted_at=writer.now if accepted else None,
-            applied_at=writer.now if accepted else None,
-            rejected_at=None if accepted else writer.now,
-        )
-    )
-    run.next_command_sequence += 1
 
 
 def _reply(run: Run, start: StartWorkflow, outcome: str) -> dict[str, Any]:

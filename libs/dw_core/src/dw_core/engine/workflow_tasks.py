@@ -6,7 +6,7 @@ import copy
 from datetime import datetime, timedelta
 from typing import Any
 
-from dw_core.engine.commands.apply import apply_commands
+from dw_core.engine.commands.apply import apply_commands, invalid_commands
 from dw_core.engine.inputs import (
     CheckWorkflowTask,
     CompleteWorkflowTask,
@@ -20,10 +20,7 @@ from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import task_id
 from dw_core.leases.durations import REDELIVERY_BACKOFF_MAX_SECONDS, expires_at, redelivery_backoff_seconds
-from dw_core.limits import (
-    REPLAY_BLOCKED_AFTER_FAILURES,
-    Limits,
-)
+from dw_core.limits import REPLAY_BLOCKED_AFTER_FAILURES, Limits
 from dw_core.protocol.timestamps import wire_time
 
 WAITING_FOR_HISTORY = "WorkflowTaskWaitingForHistory"
@@ -38,6 +35,8 @@ _REPLAY_FAILURES = frozenset(
     }
 )
 _UNREGISTERED = "no workflow registered for type"
+_NOTHING_NEW = invalid_commands({"commands": ["record nothing new, and the run has nothing to wait for"]})
+"""Such a run would never be woken again; a refused completion is reported as failed and redelivered (engine §4.6)."""
 
 
 def decide_check(snapshot: Snapshot, report: CheckWorkflowTask, now: datetime) -> Outcome:
@@ -92,12 +91,7 @@ def decide_complete(snapshot: Snapshot, report: CompleteWorkflowTask, now: datet
         return _repeat(snapshot, report, held, "completed")
     writer = RunWriter(snapshot, now)
     if report.parsed is None:
-        errors = report.errors or {}
-        return Rejection(
-            "validation_failed",
-            "The request is invalid.",
-            identify(report) | {"errors": errors, "validation_errors": errors},
-        )
+        return _refuse(report, invalid_commands(report.errors or {}))
     deadline = writer.run.deadline_at
     if deadline is not None and deadline <= now:
         return Rejection(
@@ -106,8 +100,10 @@ def decide_complete(snapshot: Snapshot, report: CompleteWorkflowTask, now: datet
             identify(report) | {"outcome": "rejected", "recorded": False},
         )
     refused = apply_commands(writer, held, report.parsed, limits)
+    if refused is None and not writer.transition.events and not _has_something_to_wait_for(snapshot, held):
+        refused = _NOTHING_NEW
     if refused is not None:
-        return Rejection(refused.reason, refused.message, identify(report) | refused.fields)
+        return _refuse(report, refused)
     run = writer.run
     if not run.is_terminal:
         run.status = "waiting"
@@ -124,6 +120,10 @@ def decide_complete(snapshot: Snapshot, report: CompleteWorkflowTask, now: datet
     return _close(writer, held, "completed", reply)
 
 
+def _refuse(report: CompleteWorkflowTask, refused: Rejection) -> Rejection:
+    return Rejection(refused.reason, refused.message, identify(report) | refused.fields)
+
+
 def decide_fail(snapshot: Snapshot, report: FailWorkflowTask, now: datetime) -> Outcome:
     """Close the task: as a plain acknowledgement, or as failed with a replacement after a back-off."""
     held = guard(snapshot, report, now)
@@ -131,11 +131,12 @@ def decide_fail(snapshot: Snapshot, report: FailWorkflowTask, now: datetime) -> 
         return held
     assert snapshot.run is not None
     if isinstance(held, Receipt):
-        expected = "waiting_for_history" if report.failure_type == WAITING_FOR_HISTORY else "failed"
-        return _repeat(snapshot, report, held, expected)
+        is_waiting = report.failure_type == WAITING_FOR_HISTORY
+        return _repeat(snapshot, report, held, *(("waiting_for_history", "failed") if is_waiting else ("failed",)))
     writer = RunWriter(snapshot, now)
     if report.failure_type == WAITING_FOR_HISTORY and _has_something_to_wait_for(snapshot, held):
         writer.run.task_failure_count = 0
+        writer.run.replay_blocked = False
         return _close(writer, held, "waiting_for_history", _failed_reply(report, "waiting_for_history"))
     return _fail(writer, held, report)
 
@@ -176,18 +177,19 @@ def _fail(writer: RunWriter, task: Task, report: FailWorkflowTask) -> Transition
     reply = _failed_reply(report, "failed")
     writer.close_workflow_task(task, "failed", reply)
     writer.end_lease()
-    replacement = writer.open_workflow_task(task.resume or {}, available_at=writer.now + timedelta(seconds=seconds))
+    due = writer.now + timedelta(seconds=seconds)
+    replacement = writer.open_workflow_task(writer.newest_resume(task.resume), available_at=due)
     replacement.repair_count = task.repair_count
     reply["next_task_id"] = task_id(run.run_id, replacement.task_number)
     return writer.finish(reply)
 
 
 def _repeat(
-    snapshot: Snapshot, report: CompleteWorkflowTask | FailWorkflowTask, receipt: Receipt, outcome: str
+    snapshot: Snapshot, report: CompleteWorkflowTask | FailWorkflowTask, receipt: Receipt, *outcomes: str
 ) -> Outcome:
     """The same report once more: the stored answer, without doing anything again."""
     assert snapshot.run is not None
-    if receipt.outcome == outcome and receipt.reply is not None:
+    if receipt.outcome in outcomes and receipt.reply is not None:
         return Transition(run=snapshot.run, reply=receipt.reply)
     return settled_elsewhere(snapshot.run, report, receipt)
 

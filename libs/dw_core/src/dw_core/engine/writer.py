@@ -124,8 +124,12 @@ class RunWriter:
         return number
 
     def close_task(self, task: Task) -> None:
-        """Remove an open task."""
-        self.transition.tasks[task.task_number] = None
+        """Remove an open task; one that this decision has opened leaves no trace."""
+        if task.task_number in self.transition.created_tasks:
+            self.transition.created_tasks.remove(task.task_number)
+            del self.transition.tasks[task.task_number]
+        else:
+            self.transition.tasks[task.task_number] = None
         if task.kind is TaskKind.WORKFLOW:
             self.workflow_task = None
 
@@ -143,6 +147,10 @@ class RunWriter:
                 closed_at=self.now,
             )
         )
+
+    def open_tasks(self) -> list[Task]:
+        """The open tasks of the snapshot as this decision has left them, and those it has opened."""
+        return [task for task in (self.snapshot.tasks | self.transition.tasks).values() if task is not None]
 
     def open_workflow_task(self, resume: Resume, *, available_at: datetime | None = None) -> Task:
         """Open the run's workflow task; there must be none."""
@@ -165,6 +173,10 @@ class RunWriter:
         )
         self.open_task(task)
         return task
+
+    def newest_resume(self, earlier: Resume | None) -> Resume:
+        """The context of the newest wake: one of this decision, else the ``earlier`` one."""
+        return self._resume or earlier or {}
 
     def end_lease(self) -> None:
         """The workflow task's lease has ended: append what arrived meanwhile."""

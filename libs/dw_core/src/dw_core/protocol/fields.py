@@ -6,14 +6,19 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from dw_core.limits import SECONDS_MAX
+
 Name255 = Annotated[str, Meta(min_length=1, max_length=255)]
 """A required, non-empty name of at most 255 characters."""
 
 Text = Annotated[str, Meta(min_length=1)]
 """A required, non-empty text without an upper bound of its own (the body limit bounds it)."""
 
-Positive = Annotated[int, Meta(ge=1)]
-"""An integer of at least 1: attempts, slots, timeouts in whole seconds."""
+Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+"""An integer of at least 1 that fits an integer column: attempts, slots."""
+
+Seconds = Annotated[int, Meta(ge=1, le=SECONDS_MAX)]
+"""A timeout in whole seconds."""
 
 Count = Annotated[int, Meta(ge=0)]
 """An integer of at least 0."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from dw_core.protocol.fields import Name255, Positive, WorkflowId
+from dw_core.protocol.fields import Name255, Seconds, WorkflowId
 from dw_core.protocol.problems import Invalid
 
 UNSUPPORTED_START_FIELDS = (
@@ -37,8 +37,8 @@ class WorkflowStart(msgspec.Struct, frozen=True, kw_only=True):
     memo: dict[str, Any] | None = None
     search_attributes: dict[str, Any] | None = None
     duplicate_policy: Literal["fail", "use-existing", "reject"] | None = None
-    execution_timeout_seconds: Positive | None = None
-    run_timeout_seconds: Positive | None = None
+    execution_timeout_seconds: Seconds | None = None
+    run_timeout_seconds: Seconds | None = None
     priority: Annotated[int, Meta(ge=0, le=9)] | None = None
     fairness_key: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,64}$")] | None = None
     fairness_weight: Annotated[int, Meta(ge=1, le=1000)] | None = None

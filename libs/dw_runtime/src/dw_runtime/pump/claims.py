@@ -48,11 +48,11 @@ class Waiters(Protocol):
     def take_idle(self, key: WakeKey, task_type: str, compatibility: str | None) -> Want | None:
         """The first poll that may take such a task without a look at its queue, which is known to be empty for it."""
 
-    def unchecked(self) -> list[str]:
-        """Request ids of held polls that have not been compared with earlier leases yet."""
+    def unchecked(self) -> list[Claimant]:
+        """The claimants of held polls that have not been compared with earlier leases yet."""
 
-    def checked(self, request_ids: Iterable[str], repeated: Iterable[str]) -> None:
-        """These ids have been compared; ``repeated`` hold leases, which their polls must be given."""
+    def checked(self, claimants: Sequence[Claimant], repeated: Iterable[str]) -> None:
+        """These have been compared; the request ids in ``repeated`` hold leases, which their polls must be given."""
 
     def settle(
         self, wants: Sequence[Want], granted: Sequence[tuple[Want, Claimed]], leftover: set[WakeKey], *, looked: bool

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from dw_core.engine.claims import Claimant
 from dw_core.engine.inputs import (
     ActivityInput,
     ClaimTask,
@@ -17,9 +18,21 @@ from dw_core.engine.inputs import (
     ReleaseClaim,
     RunInput,
     SweepTask,
+    TerminateWorkflow,
     WorkflowTaskInput,
 )
-from dw_core.engine.rows import Activity, Attempt, Group, InboxEvent, Receipt, Run, Task, VersionMarker
+from dw_core.engine.rows import (
+    Activity,
+    Attempt,
+    Command,
+    Group,
+    InboxEvent,
+    Receipt,
+    Run,
+    Task,
+    TaskState,
+    VersionMarker,
+)
 from dw_core.engine.snapshot import Snapshot
 from dw_runtime.store.link import Call, Transaction
 
@@ -34,6 +47,7 @@ _decode_activities = msgspec.json.Decoder(list[Activity]).decode
 _decode_groups = msgspec.json.Decoder(list[Group]).decode
 _decode_markers = msgspec.json.Decoder(list[VersionMarker]).decode
 _decode_inbox = msgspec.json.Decoder(list[InboxEvent]).decode
+_decode_commands = msgspec.json.Decoder(list[Command]).decode
 _decode_receipts = msgspec.json.Decoder(list[Receipt]).decode
 _decode_attempts = msgspec.json.Decoder(list[Attempt]).decode
 _encoder = msgspec.json.Encoder()
@@ -60,10 +74,10 @@ class Loaded(msgspec.Struct):
         return self.by_run[change.run_id]
 
 
-async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence[str] = ()) -> Loaded:
+async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence[Claimant] = ()) -> Loaded:
     """Lock the runs of a batch in instance, then run order, and read what its decisions need, in one round trip.
 
-    ``polls`` are request ids of held polls; the answer tells which of them were granted a lease before.
+    ``polls`` are claimants of held polls; the answer tells which of them were granted a lease before.
     """
     keys = sorted({(i.namespace, i.workflow_id) for i in batch if isinstance(i, InstanceInput)})
     named = encode_rows(_named(batch))
@@ -71,8 +85,11 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
     if keys:
         instances = ({"namespace": namespace, "workflow_id": workflow_id} for namespace, workflow_id in keys)
         calls.append(("lock_instances", encode_rows(instances)))
-    calls += [("lock_runs", named), ("read_related", named, *_related(batch), encode_rows(polls))]
-    *_, ((runs,),), ((now, *parts, repeated),) = await transaction.ask(calls)
+    calls += [
+        ("lock_runs", named),
+        ("read_related", named, *_related(batch), encode_rows(polls), encode_rows(_requests(batch))),
+    ]
+    *_, ((runs,),), ((now, *parts, kept, repeated),) = await transaction.ask(calls)
     by_run = {change.run_id: Snapshot() for change in batch if isinstance(change, RunInput)}
     by_instance: dict[InstanceKey, Snapshot] = {}
     for run in sorted(_decode_runs(runs or b"[]"), key=lambda run: run.run_number):
@@ -82,6 +99,8 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
     for key in keys:
         by_instance.setdefault(key, Snapshot())
     _fill(by_run, parts)
+    for command in _decode_commands(kept or b"[]"):
+        by_instance[command.namespace, command.workflow_id].kept[command.request_id or ""] = command
     await _load_settled(transaction, batch, by_run)
     assert now is not None, "read_related always tells the time"
     return Loaded(_decode_time(now), by_run, by_instance, _decode_texts(repeated or b"[]"))
@@ -97,6 +116,15 @@ def _named(batch: Sequence[Input]) -> list[dict[str, object]]:
         )
         | {"inbox": Need.INBOX in change.needs, "closing": Need.OPEN_ACTIVITIES in change.needs}
         for change in batch
+    ]
+
+
+def _requests(batch: Sequence[Input]) -> list[dict[str, object]]:
+    """The request ids that commands carry; a repeated one is answered from what was kept."""
+    return [
+        {"namespace": change.namespace, "workflow_id": change.workflow_id, "request_id": change.request_id}
+        for change in batch
+        if isinstance(change, TerminateWorkflow) and change.request_id is not None
     ]
 
 
@@ -139,13 +167,17 @@ def _fill(by_run: dict[str, Snapshot], parts: Sequence[bytes | None]) -> None:
 
 
 async def _load_settled(transaction: Transaction, batch: Sequence[Input], by_run: dict[str, Snapshot]) -> None:
-    """Reports that found nothing open are answered from the records of closed tasks and attempts."""
+    """Reports on a lease that has ended are answered from the records of closed tasks and attempts.
+
+    They also get to see where their activity stands now: its open task, which has another number after a retry.
+    """
     points: list[dict[str, object]] = []
     for change in batch:
         if isinstance(change, WorkflowTaskInput | ActivityInput):
             snapshot = by_run[change.run_id]
             task = snapshot.tasks.get(change.task_number)
-            if snapshot.run is not None and (task is None or task.attempt != change.attempt):
+            is_held = task is not None and task.state is TaskState.LEASED and task.attempt == change.attempt
+            if snapshot.run is not None and not is_held:
                 sequence = change.sequence if isinstance(change, ActivityInput) else 0
                 points.append(
                     {
@@ -157,7 +189,9 @@ async def _load_settled(transaction: Transaction, batch: Sequence[Input], by_run
                 )
     if not points:
         return
-    ((receipts, attempts),) = (await transaction.ask([("read_settled", encode_rows(points))]))[0]
+    ((receipts, attempts, tasks),) = (await transaction.ask([("read_settled", encode_rows(points))]))[0]
+    for task in _decode_tasks(tasks) if tasks else ():
+        by_run[task.run_id].tasks[task.task_number] = task
     for receipt in _decode_receipts(receipts) if receipts else ():
         by_run[receipt.run_id].receipts[receipt.task_number] = receipt
     for attempt in _decode_attempts(attempts) if attempts else ():

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dw_core.engine.closing import complete, fail
-from dw_core.engine.commands.groups import Path, declared_sequence, group_members, rebase
+from dw_core.engine.commands.groups import Path, group_members, rebase
 from dw_core.engine.commands.parsed import (
     CompleteWorkflow,
     FailWorkflow,
@@ -20,7 +20,7 @@ from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import execution_id, task_id
-from dw_core.limits import Limits
+from dw_core.limits import Limits, pending_activities_max
 
 
 def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits) -> Rejection | None:
@@ -57,12 +57,7 @@ def _is_resent_group(snapshot: Snapshot, batch: Parsed) -> bool:
     if path is None:
         return False
     group = snapshot.groups.get(path[0]["parallel_group_base_sequence"])
-    return (
-        group is not None
-        and len(batch.commands) == group.size
-        and group.first_path == path
-        and declared_sequence(path) == group.base_sequence
-    )
+    return group is not None and len(batch.commands) == group.size and group.first_path == path
 
 
 def _over_limit(writer: RunWriter, batch: Parsed, limits: Limits) -> Rejection | None:
@@ -71,7 +66,7 @@ def _over_limit(writer: RunWriter, batch: Parsed, limits: Limits) -> Rejection |
         (
             "pending_activity_count",
             writer.run.open_activity_count + batch.scheduled_activities,
-            limits.pending_activity_count,
+            pending_activities_max(limits),
         ),
     )
     for kind, value, limit in checks:
@@ -91,11 +86,15 @@ def _conflicting_marker(snapshot: Snapshot, batch: Parsed) -> Rejection | None:
         if not isinstance(command, RecordVersionMarker):
             continue
         if versions.setdefault(command.change_id, command.version) != command.version:
-            errors = {f"commands.{index}.version": ["differs from the version recorded for this change_id"]}
-            return Rejection(
-                "validation_failed", "The request is invalid.", {"errors": errors, "validation_errors": errors}
+            return invalid_commands(
+                {f"commands.{index}.version": ["differs from the version recorded for this change_id"]}
             )
     return None
+
+
+def invalid_commands(errors: dict[str, list[str]]) -> Rejection:
+    """The refusal of a batch; ``errors`` has messages by field (worker-plane §8.8)."""
+    return Rejection("validation_failed", "The request is invalid.", {"errors": errors, "validation_errors": errors})
 
 
 def _next_sequence(writer: RunWriter) -> int:

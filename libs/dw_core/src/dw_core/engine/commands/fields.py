@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from dw_core.payloads.codec import CODEC
 from dw_core.payloads.envelope import read_envelope
 from dw_core.payloads.errors import PayloadError
+
+INTEGER_MAX = 2**53 - 1
+"""Every JSON reader and every bigint column holds integers of this size exactly."""
+
+_NUMERIC = re.compile(r"-?[0-9]{1,16}", re.ASCII)
 
 
 class Fields:
@@ -41,17 +48,27 @@ class Fields:
             return None
         return value
 
-    def integer(self, field: str, *, minimum: int | None = None, required: bool = False) -> int | None:
+    def name(self, field: str, *, required: bool = False) -> str | None:
+        """A text that names something stored; no text column holds a NUL."""
+        value = self.text(field, required=required)
+        if value is not None and "\0" in value:
+            self.error(field, "must not contain the NUL character")
+            return None
+        return value
+
+    def integer(
+        self, field: str, *, minimum: int = -INTEGER_MAX, maximum: int = INTEGER_MAX, required: bool = False
+    ) -> int | None:
         """A whole number; numeric strings are read as numbers (worker-plane §9.2)."""
         value = self._command.get(field)
         if value is None:
             if required:
                 self.error(field, "is required")
             return None
-        if isinstance(value, str) and value.strip().lstrip("-").isdigit() and len(value) <= 19:
+        if isinstance(value, str) and _NUMERIC.fullmatch(value):
             value = int(value)
-        if type(value) is not int or (minimum is not None and value < minimum) or abs(value) >= 2**63:
-            self.error(field, "must be an integer" + ("" if minimum is None else f" of at least {minimum}"))
+        if type(value) is not int or not minimum <= value <= maximum:
+            self.error(field, f"must be an integer from {minimum} to {maximum}")
             return None
         return value
 
@@ -74,8 +91,11 @@ class Fields:
         return value
 
     def payload(self, field: str, *, required: bool = False) -> str | None:
-        """The blob of an inline payload; the bytes are checked, never changed."""
+        """The blob of an inline payload; the bytes are checked, never changed. A codec may be named beside it."""
         value = self._command.get(field)
+        if self._command.get("payload_codec") not in (None, CODEC):
+            self.error("payload_codec", f"must be {CODEC}")
+            return None
         if value is None:
             if required:
                 self.error(field, "is required")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dw_core.engine.commands.fields import Fields
+from dw_core.engine.commands.fields import INTEGER_MAX, Fields
 from dw_core.limits import PARALLEL_GROUP_LEAVES_MAX
 
 Path = list[dict[str, Any]]
@@ -67,7 +67,7 @@ def _entry_problem(entry: dict[str, Any], leaf_kind: str) -> str | None:
         return "has a group kind that does not fit the command"
     if type(base) is not int or type(size) is not int or type(index) is not int:
         return "must carry integer base, size and index"
-    if base < 1 or not 1 <= size <= PARALLEL_GROUP_LEAVES_MAX or not 0 <= index < size:
+    if not 1 <= base <= INTEGER_MAX or not 1 <= size <= PARALLEL_GROUP_LEAVES_MAX or not 0 <= index < size:
         return f"must keep 0 <= index < size <= {PARALLEL_GROUP_LEAVES_MAX} and base >= 1"
     if entry.get("parallel_group_id") != group_id(kind, base, size):
         return "has a group id that does not match its kind, base and size"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dw_core.engine.commands.fields import Fields
+from dw_core.engine.commands.fields import INTEGER_MAX, Fields
 from dw_core.engine.commands.groups import read_path, validate_groups
 from dw_core.engine.commands.parsed import (
     TERMINAL,
@@ -18,6 +18,7 @@ from dw_core.engine.commands.parsed import (
     WorkflowCommand,
 )
 from dw_core.engine.rows import RetryPolicy, Timeouts
+from dw_core.limits import SECONDS_MAX
 from dw_core.payloads.codec import EMPTY_LIST_BLOB, NULL_BLOB
 
 _ACTIVITY_LIKE = frozenset({"schedule_activity", "record_local_activity"})
@@ -77,13 +78,13 @@ def _check_terminal(parsed: Sequence[WorkflowCommand], errors: dict[str, list[st
 
 
 def _schedule_activity(fields: Fields) -> ScheduleActivity | None:
-    activity_type = fields.text("activity_type", required=True)
+    activity_type = fields.name("activity_type", required=True)
     timeouts = _timeouts(fields)
     policy = _retry_policy(fields)
     for unsupported in ("worker_session", "cancellation_policy"):
         if fields.has(unsupported):
             fields.error(unsupported, "is not supported by this server")
-    queue = fields.text("queue")
+    queue = fields.name("queue")
     arguments = fields.payload("arguments")
     path = read_path(fields, "activity")
     if activity_type is None:
@@ -100,7 +101,7 @@ def _schedule_activity(fields: Fields) -> ScheduleActivity | None:
 
 
 def _timeouts(fields: Fields) -> Timeouts:
-    read = {name: fields.integer(name, minimum=1) for name in Timeouts.__struct_fields__}
+    read = {name: fields.integer(name, minimum=1, maximum=SECONDS_MAX) for name in Timeouts.__struct_fields__}
     for smaller, larger in (
         ("heartbeat_timeout", "start_to_close_timeout"),
         ("start_to_close_timeout", "schedule_to_close_timeout"),
@@ -118,11 +119,11 @@ def _retry_policy(fields: Fields) -> RetryPolicy:
     if policy is None:
         return RetryPolicy()
     attempts = policy.get("max_attempts")
-    if attempts is not None and (type(attempts) is not int or attempts < 1):
+    if attempts is not None and (type(attempts) is not int or not 1 <= attempts <= INTEGER_MAX):
         fields.error("retry_policy.max_attempts", "must be an integer of at least 1")
     backoff = policy.get("backoff_seconds") or []
-    if not isinstance(backoff, list) or any(type(b) is not int or not 0 <= b <= 10**9 for b in backoff):
-        fields.error("retry_policy.backoff_seconds", "must be a list of integers of at least 0")
+    if not isinstance(backoff, list) or any(type(b) is not int or not 0 <= b <= SECONDS_MAX for b in backoff):
+        fields.error("retry_policy.backoff_seconds", "must be a list of whole seconds")
         backoff = []
     types = policy.get("non_retryable_error_types") or []
     if not isinstance(types, list) or any(not isinstance(t, str) for t in types):
@@ -139,7 +140,7 @@ def _record_side_effect(fields: Fields) -> RecordSideEffect | None:
 
 
 def _record_version_marker(fields: Fields) -> RecordVersionMarker | None:
-    change_id = fields.text("change_id", required=True)
+    change_id = fields.name("change_id", required=True)
     version = fields.integer("version", required=True)
     low = fields.integer("min_supported", required=True)
     high = fields.integer("max_supported", required=True)

@@ -130,8 +130,7 @@ CREATE UNIQUE INDEX workflow_tasks_one_per_run ON workflow_tasks (run_id) WHERE 
 CREATE INDEX workflow_tasks_ready ON workflow_tasks (namespace, queue, kind, priority, available_at, run_id, task_number)
     WHERE state = 0;
 CREATE INDEX workflow_tasks_sweep ON workflow_tasks (sweep_at) WHERE sweep_at IS NOT NULL;
-CREATE INDEX workflow_tasks_poll_request ON workflow_tasks (poll_request_id) WHERE state = 1 AND poll_request_id IS NOT NULL;
-CREATE INDEX workflow_tasks_owner ON workflow_tasks (namespace, lease_owner) WHERE state = 1 AND kind = 0;
+CREATE INDEX workflow_tasks_owner ON workflow_tasks (lease_owner, poll_request_id) WHERE state = 1;
 
 CREATE TABLE workflow_task_receipts (
     run_id text COLLATE "C" NOT NULL,
@@ -223,8 +222,11 @@ CREATE TABLE workflow_commands (
     context json,
     accepted_at timestamptz,
     applied_at timestamptz,
-    rejected_at timestamptz
+    rejected_at timestamptz,
+    reply json
 );
+CREATE UNIQUE INDEX workflow_commands_request ON workflow_commands (namespace, workflow_id, request_id)
+    WHERE request_id IS NOT NULL;
 CREATE INDEX workflow_commands_run ON workflow_commands (run_id, command_sequence);
 
 CREATE TABLE worker_registrations (

@@ -79,7 +79,8 @@ SELECT dw_history_page($1, $2, $3, $4);
 
 -- name: look_around
 -- Once a second for the whole process: which of the queues with held polls have something ready, and which held polls
--- repeat one that was granted a lease. $1 is a JSON array of {namespace, kind, queue}, $2 the request ids.
+-- repeat one that was granted a lease. $1 is a JSON array of {namespace, kind, queue}, $2 of {lease_owner,
+-- poll_request_id}.
 SELECT w.namespace, w.kind, w.queue, NULL
 FROM json_to_recordset($1::json) AS w(namespace text, kind smallint, queue text)
 WHERE EXISTS (
@@ -90,8 +91,8 @@ WHERE EXISTS (
 )
 UNION ALL
 SELECT NULL, NULL, NULL, t.poll_request_id
-FROM workflow_tasks t
-WHERE t.poll_request_id = ANY(ARRAY(SELECT json_array_elements_text($2::json))) AND t.state = 1;
+FROM json_to_recordset($2::json) AS k(lease_owner text, poll_request_id text)
+JOIN workflow_tasks t ON t.lease_owner = k.lease_owner AND t.poll_request_id = k.poll_request_id AND t.state = 1;
 
 -- name: read_task
 -- One open task.

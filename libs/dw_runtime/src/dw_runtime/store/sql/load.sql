@@ -24,7 +24,8 @@ SELECT json_agg(l) FROM locked l;
 -- name: read_related
 -- The time after the locks, and what the decisions of a batch need beside the locked runs, each part as one JSON array.
 -- $1 names runs as in lock_runs and says which need their inbox and which their open activities. The last part are the
--- request ids among $5 that hold a lease: held polls that repeat an earlier one.
+-- request ids of the polls in $5 ({lease_owner, poll_request_id}) that hold a lease: they repeat an earlier poll. $6 are
+-- the request ids of commands ({namespace, workflow_id, request_id}).
 WITH named AS MATERIALIZED (
     SELECT COALESCE(k.run_id, i.current_run_id) AS run_id, bool_or(k.inbox) AS inbox, bool_or(k.closing) AS closing
     FROM json_to_recordset($1::json) AS k(run_id text, namespace text, workflow_id text, inbox boolean, closing boolean)
@@ -85,13 +86,20 @@ SELECT
         WHERE n.inbox
     ),
     (
+        SELECT json_agg(c)
+        FROM json_to_recordset($6::json) AS k(namespace text, workflow_id text, request_id text)
+        JOIN workflow_commands c USING (namespace, workflow_id, request_id)
+    ),
+    (
         SELECT json_agg(p.poll_request_id)
-        FROM workflow_tasks p
-        WHERE p.poll_request_id = ANY(ARRAY(SELECT json_array_elements_text($5::json))) AND p.state = 1
+        FROM json_to_recordset($5::json) AS k(lease_owner text, poll_request_id text)
+        JOIN workflow_tasks p
+            ON p.lease_owner = k.lease_owner AND p.poll_request_id = k.poll_request_id AND p.state = 1
     );
 
 -- name: read_settled
--- The records of closed tasks and attempts, for reports that found nothing open.
+-- The records of closed tasks and attempts, for reports that found nothing open, and the open tasks of the activities
+-- they name. Looks through the open tasks of a run: late reports are rare.
 WITH points AS (
     SELECT * FROM json_to_recordset($1::json) AS p(run_id text, task_number bigint, sequence bigint, attempt integer)
 )
@@ -101,4 +109,9 @@ SELECT
         SELECT json_agg(a)
         FROM activity_attempts a
         JOIN points p ON a.run_id = p.run_id AND a.sequence = p.sequence AND a.attempt = p.attempt
+    ),
+    (
+        SELECT json_agg(t)
+        FROM points p
+        JOIN workflow_tasks t ON t.run_id = p.run_id AND t.activity_sequence = p.sequence AND t.kind = 1
     );

@@ -1,7 +1,7 @@
 -- name: ensure_namespace
 -- Create a namespace unless it exists: $1 name, $2 description, $3 retention in days.
 INSERT INTO workflow_namespaces (name, description, retention_days, created_at, updated_at)
-VALUES ($1, $2, $3, dw_now(), dw_now())
+SELECT $1, $2, $3, clock.now, clock.now FROM (SELECT dw_now() AS now OFFSET 0) clock
 ON CONFLICT (name) DO NOTHING;
 
 -- name: namespace_exists

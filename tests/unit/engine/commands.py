@@ -1,0 +1,94 @@
+"""Commands as a worker sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dw_core.payloads.codec import encode_blob
+
+Json = dict[str, Any]
+Tree = Sequence["str | Tree"]
+
+
+def envelope(value: Any) -> Json:
+    """A payload envelope."""
+    return {"codec": "avro", "blob": encode_blob(value)}
+
+
+def activity(activity_type: str = "work", **fields: Any) -> Json:
+    """``schedule_activity``."""
+    return {"type": "schedule_activity", "activity_type": activity_type, "queue": "q", **fields}
+
+
+def retrying(max_attempts: int | None, *backoff_seconds: int, types: Sequence[str] = ()) -> Json:
+    """A retry policy."""
+    return {
+        "max_attempts": max_attempts,
+        "backoff_seconds": list(backoff_seconds),
+        "non_retryable_error_types": list(types),
+    }
+
+
+def side_effect(value: Any = 1) -> Json:
+    """``record_side_effect``."""
+    return {"type": "record_side_effect", "result": encode_blob(value)}
+
+
+def version(change_id: str = "change", number: int = 2, low: int = -1, high: int = 2) -> Json:
+    """``record_version_marker``."""
+    return {
+        "type": "record_version_marker",
+        "change_id": change_id,
+        "version": number,
+        "min_supported": low,
+        "max_supported": high,
+    }
+
+
+def finish(value: Any = None) -> Json:
+    """``complete_workflow``."""
+    return {"type": "complete_workflow", "result": envelope(value)}
+
+
+def give_up(message: str = "failed", **fields: Any) -> Json:
+    """``fail_workflow``."""
+    return {"type": "fail_workflow", "message": message, **fields}
+
+
+def entry(base: int, size: int, index: int) -> Json:
+    """One level of a parallel group path of activities."""
+    return {
+        "parallel_group_id": f"parallel-activities:{base}:{size}",
+        "parallel_group_kind": "activity",
+        "parallel_group_base_sequence": base,
+        "parallel_group_size": size,
+        "parallel_group_index": index,
+    }
+
+
+def leaf(path: Sequence[Json], activity_type: str = "work", **fields: Any) -> Json:
+    """One activity of a parallel group: the path outermost first, the flat keys from its last entry."""
+    return activity(activity_type, **fields) | path[-1] | {"parallel_group_path": list(path)}
+
+
+def group(base: int, tree: Tree, **fields: Any) -> list[Json]:
+    """The commands of ``yield [...]``: a tree of activity types, grouped as the worker groups them."""
+    return [leaf(path, name, **fields) for path, name in _paths(base, tree)]
+
+
+def _size(tree: Tree) -> int:
+    return sum(1 if isinstance(node, str) else _size(node) for node in tree)
+
+
+def _paths(base: int, tree: Tree) -> list[tuple[list[Json], str]]:
+    size = _size(tree)
+    found: list[tuple[list[Json], str]] = []
+    for node in tree:
+        index = len(found)
+        if isinstance(node, str):
+            found.append(([entry(base, size, index)], node))
+            continue
+        for offset, (path, name) in enumerate(_paths(base + index, node)):
+            found.append(([entry(base, size, index + offset), *path], name))
+    return found

@@ -1,0 +1,203 @@
+"""What must hold for a run at every commit point (engine §8.2); the numbers in the names are those of the contract."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from dw_core.engine.rows import Activity, Run, Task, TaskKind, TaskState
+from dw_core.ids import execution_id
+from tests.unit.engine.world import World
+
+Json = dict[str, Any]
+
+OPENINGS = {"ActivityScheduled", "SideEffectRecorded", "VersionMarkerRecorded"}
+OUTCOMES = {"ActivityCompleted", "ActivityFailed", "ActivityTimedOut", "ActivityCancelled"}
+CLOSINGS = {
+    "WorkflowCompleted": ("completed", "completed"),
+    "WorkflowFailed": ("failed", "failed"),
+    "WorkflowTimedOut": ("failed", "timed_out"),
+    "WorkflowTerminated": ("terminated", "terminated"),
+}
+UNSEEN_BY_REPLAY = {"StartAccepted", "StartRejected"}
+
+
+class Watch:
+    """Checks the runs that have changed since the last look, and that what was read before is still so."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._read: dict[str, list[str]] = {}
+        self._leases: dict[tuple[str, int], Task] = {}
+        self._history: dict[str, list[Json]] = {}
+
+    def look(self) -> None:
+        """Check every run touched since the last look."""
+        touched = sorted(self.world.memory.touched)
+        self.world.memory.touched.clear()
+        for run_id in touched:
+            run = self.world.run(run_id)
+            try:
+                self._check(run)
+            except AssertionError as error:
+                error.add_note(f"run {run_id}: {self.world.types(run_id)}")
+                raise
+
+    def _check(self, run: Run) -> None:
+        history = self._appended(run)
+        activities = [msgspec.convert(row, Activity) for row in self.world.memory.of_run("activities", run.run_id)]
+        tasks = self.world.tasks(run.run_id)
+        shape_1_3_4_5(run, history)
+        calls_6_7_8_13(run, history)
+        groups_12(history)
+        self._leases_19_22(run, history, tasks)
+        buffered = [row for row in self.world.memory.inbox if row["run_id"] == run.run_id]
+        liveness_20_21_24(run, tasks, activities, buffered)
+        for activity in activities:
+            attempts = [
+                row for row in self.world.memory.of_run("attempts", run.run_id) if row["sequence"] == activity.sequence
+            ]
+            task = next((t for t in tasks if t.activity_sequence == activity.sequence), None)
+            attempts_26_27_28(activity, task, attempts)
+            outcome_29(run, activity, history, buffered)
+
+    def _appended(self, run: Run) -> list[Json]:
+        """2: what was read once is still the beginning."""
+        bodies = [row["body"] for row in self.world.memory.of_run("events", run.run_id)]
+        known = self._read.get(run.run_id, [])
+        assert bodies[: len(known)] == known, "2: a history prefix never changes"
+        self._read[run.run_id] = bodies
+        history = self._history.setdefault(run.run_id, [])
+        history.extend(msgspec.json.decode(body) for body in bodies[len(known) :])
+        assert run.history_bytes == sum(len(body) for body in bodies), "history bytes are counted"
+        return history
+
+    def _leases_19_22(self, run: Run, history: list[Json], tasks: list[Task]) -> None:
+        for task in tasks:
+            if task.state is not TaskState.LEASED:
+                continue
+            key = (task.run_id, task.task_number)
+            before = self._leases.get(key)
+            if before is not None and before.attempt != task.attempt:
+                assert task.attempt > before.attempt, "19: attempts of a task increase"
+            self._leases[key] = task
+            if task.kind is TaskKind.WORKFLOW:
+                unseen = {event["event_type"] for event in history[task.claimed_history_sequence :]}
+                assert unseen <= UNSEEN_BY_REPLAY, f"22: appended during a lease: {unseen}"
+
+
+def shape_1_3_4_5(run: Run, history: list[Json]) -> None:
+    """Positions, the beginning and the end of a history."""
+    types = [event["event_type"] for event in history]
+    assert [event["sequence"] for event in history] == list(range(1, run.last_history_sequence + 1)), "1"
+    times = [event["recorded_at"] for event in history]
+    assert times == sorted(times), "1: recorded_at never decreases"
+    assert types[:2] == ["StartAccepted", "WorkflowStarted"] and types.count("WorkflowStarted") == 1, "3"
+    closings = [kind for kind in types if kind in CLOSINGS]
+    if run.is_terminal:
+        assert [CLOSINGS[kind] for kind in closings] == [(run.status, run.closed_reason)], "4"
+        assert types[-1] in CLOSINGS, "5: nothing follows the end"
+    else:
+        assert closings == [], "4: an open run has no end"
+
+
+def calls_6_7_8_13(run: Run, history: list[Json]) -> None:
+    """Workflow sequences: gapless openings, one type and one path per call, one outcome after the opening."""
+    openings: dict[int, Json] = {}
+    outcomes: Counter[int] = Counter()
+    for event in history:
+        payload, kind = event["payload"], event["event_type"]
+        sequence = payload.get("sequence")
+        if sequence is None:
+            continue
+        if kind in OPENINGS:
+            assert sequence == len(openings) + 1, "6: openings are numbered without gaps"
+            openings[sequence] = event
+            continue
+        opening = openings.get(sequence)
+        assert opening is not None and opening["event_type"] == "ActivityScheduled", "7, 8: opened as an activity"
+        for key in ("activity_type", "parallel_group_path", "parallel_group_id", "parallel_group_index"):
+            assert payload.get(key) == opening["payload"].get(key), f"7, 13: {key} is repeated"
+        outcomes[sequence] += kind in OUTCOMES
+        assert outcomes[sequence] <= 1, "8: one outcome per call"
+        assert kind in OUTCOMES or not outcomes[sequence], "8: nothing of a call follows its outcome"
+    assert run.next_workflow_sequence == len(openings) + 1, "6: the next sequence"
+
+
+def groups_12(history: list[Json]) -> None:
+    """Every group is complete, in one transaction, with W = base + index on every level."""
+    members: dict[tuple[int, str], list[Json]] = {}
+    for event in history:
+        if event["event_type"] != "ActivityScheduled":
+            continue
+        for level, entry in enumerate(event["payload"].get("parallel_group_path") or ()):
+            base, index = entry["parallel_group_base_sequence"], entry["parallel_group_index"]
+            assert base + index == event["payload"]["sequence"], "12: W is base plus index"
+            members.setdefault((level, entry["parallel_group_id"]), []).append(event | {"entry": entry})
+    for group in members.values():
+        assert [e["entry"]["parallel_group_index"] for e in group] == list(
+            range(group[0]["entry"]["parallel_group_size"])
+        ), "12: a group is complete"
+        first = group[0]["sequence"]
+        assert [e["sequence"] for e in group] == list(range(first, first + len(group))), "12: in one transaction"
+
+
+def liveness_20_21_24(run: Run, tasks: list[Task], activities: list[Activity], buffered: list[Json]) -> None:
+    """An open run waits for something, no wake is lost, a closed run has nothing open."""
+    open_activities = [activity for activity in activities if activity.closed_at is None]
+    workflow_task = next((task for task in tasks if task.kind is TaskKind.WORKFLOW), None)
+    is_leased = workflow_task is not None and workflow_task.state is TaskState.LEASED
+    assert is_leased or not buffered, "events wait only for a lease to end"
+    if run.is_terminal:
+        assert tasks == [] and open_activities == [] and run.open_activity_count == 0, "24"
+        return
+    assert run.open_activity_count == len(open_activities), "open activities are counted"
+    executed = sorted(task.activity_sequence for task in tasks if task.kind is TaskKind.ACTIVITY)
+    assert executed == [activity.sequence for activity in open_activities], "an open activity has one task"
+    if workflow_task is None:
+        assert open_activities, "20: an open run waits for something"
+        assert run.last_wake_sequence <= run.consumed_wake_sequence, "20, 21: no wake is lost"
+
+
+def attempts_26_27_28(activity: Activity, task: Task | None, attempts: list[Json]) -> None:
+    """Attempts are numbered 1..n, bounded by the policy, and start after their pause."""
+    numbers = [row["attempt"] for row in attempts]
+    assert numbers == list(range(1, len(attempts) + 1)), "26: attempts are numbered from 1"
+    assert activity.attempt_count == len(attempts), "26: attempts are counted"
+    if task is not None:
+        assert task.attempt == len(attempts) + (task.state is TaskState.LEASED), "26: one attempt runs at most"
+    policy = activity.retry_policy
+    failed = sum(row["status"] == "failed" for row in attempts)
+    assert policy.max_attempts is None or failed <= policy.max_attempts, "27: failures are bounded"
+    statuses = [row["status"] for row in attempts]
+    assert "completed" not in statuses[:-1] and "cancelled" not in statuses[:-1], "27: nothing follows the end"
+    if task is not None and task.attempt and task.repair_count == 0 and task.state is TaskState.READY:
+        backoff = policy.backoff_seconds
+        seconds = backoff[min(task.attempt, len(backoff)) - 1] if backoff else 0
+        last = datetime.fromisoformat(attempts[-1]["closed_at"])
+        assert task.available_at >= last + timedelta(seconds=seconds), "28: the pause is kept"
+
+
+def outcome_29(run: Run, activity: Activity, history: list[Json], buffered: list[Json]) -> None:
+    """One outcome per closed execution, in history or waiting for it; none for an open one.
+
+    A result that arrives during the lease whose completion closes the run is not in history: no replay has seen it.
+    """
+    execution = execution_id(activity.run_id, activity.sequence)
+    found = sum(
+        event["event_type"] in OUTCOMES and event["payload"]["activity_execution_id"] == execution
+        for event in [*history, *buffered]
+    )
+    is_unseen_result = history[-1]["event_type"] in {"WorkflowCompleted", "WorkflowFailed"} and activity.status in {
+        "completed",
+        "failed",
+    }
+    if activity.closed_at is None:
+        assert found == 0, "29: an open execution has no outcome"
+    elif is_unseen_result:
+        assert found <= 1, "29: at most one outcome"
+    else:
+        assert found == 1, "29: one outcome"

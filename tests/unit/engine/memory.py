@@ -1,0 +1,330 @@
+"""The store's named statements on dictionaries, so that engine tests use the real loading, claiming and writing code.
+
+Rows are kept as the JSON the statements exchange. Every insert and update enforces the keys, uniqueness rules and
+checks of the schema; a violation is an assertion that names the rule. There is no concurrency: a statement is atomic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from dw_core.engine.rows import Details, Run, TaskKind, TaskState
+from dw_runtime.store.link import Call, Row, Rows
+from dw_runtime.store.statements import statements
+
+Json = dict[str, Any]
+Key = tuple[Any, ...]
+
+_decode = msgspec.json.decode
+_encode = msgspec.json.encode
+
+KEYS: dict[str, tuple[str, ...]] = {
+    "runs": ("run_id",),
+    "events": ("run_id", "sequence"),
+    "tasks": ("run_id", "task_number"),
+    "receipts": ("run_id", "task_number"),
+    "activities": ("run_id", "sequence"),
+    "attempts": ("run_id", "sequence", "attempt"),
+    "groups": ("run_id", "base_sequence"),
+    "markers": ("run_id", "change_id"),
+    "commands": ("command_id",),
+}
+
+TERMINAL_STATUSES = frozenset({"completed", "failed", "cancelled", "terminated"})
+
+
+def _updated_columns(table: str) -> list[str]:
+    """The columns that the real ``advance`` statement writes when a row of ``table`` changes."""
+    assignments = re.search(rf"UPDATE {table} \w SET(.*?)FROM", statements()["advance"], re.DOTALL)
+    assert assignments is not None, f"advance updates {table}"
+    return re.findall(r"(\w+) = n\.\1", assignments[1])
+
+
+UPDATED = {
+    "runs": _updated_columns("workflow_runs"),
+    "tasks": _updated_columns("workflow_tasks"),
+    "activities": _updated_columns("activity_executions"),
+    "groups": ["open_count"],
+}
+
+
+def _check_run(row: Json) -> None:
+    is_closed = row["closed_at"] is not None
+    assert is_closed == (row["status"] in TERMINAL_STATUSES), "a closed run has a closing time"
+    assert is_closed == (row["closed_reason"] is not None), "a closed run has a reason"
+    assert row["open_activity_count"] >= 0, "open activities are counted"
+
+
+def _check_task(row: Json) -> None:
+    is_leased = row["state"] == TaskState.LEASED
+    has_lease = row["lease_owner"] is not None and row["lease_expires_at"] is not None
+    assert is_leased == has_lease, "a leased task has an owner and an expiry"
+    assert (row["kind"] == TaskKind.ACTIVITY) == (row["activity_sequence"] > 0), "activity tasks name their activity"
+
+
+def _check_activity(row: Json) -> None:
+    assert row["status"] in {"pending", "completed", "failed", "cancelled"}
+    assert (row["closed_at"] is None) == (row["status"] == "pending"), "a closed activity has a closing time"
+
+
+def _check_group(row: Json) -> None:
+    assert 0 <= row["open_count"] <= row["size"], "a group counts its open leaves"
+
+
+def _check_attempt(row: Json) -> None:
+    assert row["status"] in {"completed", "failed", "cancelled", "expired"}
+    assert row["attempt"] > 0, "attempts are numbered from 1"
+
+
+def _check_receipt(row: Json) -> None:
+    assert row["outcome"] in {"completed", "failed", "waiting_for_history", "cancelled"}
+
+
+CHECKS: dict[str, Callable[[Json], None]] = {
+    "runs": _check_run,
+    "tasks": _check_task,
+    "activities": _check_activity,
+    "groups": _check_group,
+    "attempts": _check_attempt,
+    "receipts": _check_receipt,
+}
+
+
+def _rows(parameter: str) -> list[Any]:
+    return list(_decode(parameter))
+
+
+def _cell(found: list[Any]) -> bytes | None:
+    """What ``json_agg`` answers: null for nothing."""
+    return _encode(found) if found else None
+
+
+class Memory:
+    """The tables, and the statements that the loading, claiming and writing code sends."""
+
+    def __init__(self) -> None:
+        self.now: datetime
+        self.tables: dict[str, dict[Key, Json]] = {name: {} for name in KEYS}
+        self.instances: dict[tuple[str, str], str] = {}
+        self.details: dict[str, Json] = {}
+        self.inbox: list[Json] = []
+        self.touched: set[str] = set()
+        self._statements: dict[str, Callable[..., list[Row]]] = {
+            "lock_instances": self._lock_instances,
+            "lock_runs": self._lock_runs,
+            "read_related": self._read_related,
+            "read_settled": self._read_settled,
+            "start_runs": self._start_runs,
+            "advance": self._advance,
+            "open_groups": self._inserting("groups"),
+            "count_groups": self._count_groups,
+            "record_markers": self._inserting("markers"),
+            "empty_inboxes": self._empty_inboxes,
+            "fill_inboxes": self._fill_inboxes,
+            "pick_tasks": self._pick_tasks,
+            "read_pages": self._read_pages,
+        }
+
+    async def ask(self, calls: Sequence[Call]) -> list[Rows]:
+        """Run named statements; the rows of each."""
+        return [self._statements[name](*parameters) for name, *parameters in calls]
+
+    def image(self) -> bytes:
+        """Everything that is stored, to compare two moments byte for byte."""
+        tables = {name: list(rows.values()) for name, rows in self.tables.items()}
+        return _encode([tables, list(self.instances.items()), self.details, self.inbox])
+
+    def of_run(self, table: str, run_id: str) -> list[Json]:
+        """The rows of one run in key order."""
+        return [row for key, row in sorted(self.tables[table].items()) if key[0] == run_id]
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def _lock_instances(self, named: str) -> list[Row]:
+        keys = [(row["namespace"], row["workflow_id"]) for row in _rows(named)]
+        return [() for key in keys if key in self.instances]
+
+    def _named(self, named: str) -> Iterator[tuple[str, Json]]:
+        """The runs that a batch names, with what else it says about each."""
+        for row in _rows(named):
+            run_id = row.get("run_id") or self.instances.get((row.get("namespace"), row.get("workflow_id")))
+            if run_id is not None:
+                yield run_id, row
+
+    def _lock_runs(self, named: str) -> list[Row]:
+        runs = self.tables["runs"]
+        run_ids = {run_id for run_id, _ in self._named(named)}
+        return [(_cell([runs[run_id,] for run_id in sorted(run_ids) if (run_id,) in runs]),)]
+
+    def _related_tasks(self, run_ids: set[str], points: list[Json], closing: set[str]) -> Iterator[Json]:
+        named = {(point["run_id"], point["task_number"]) for point in points}
+        for key, task in self.tasks():
+            if task["kind"] == TaskKind.WORKFLOW:
+                if task["run_id"] in run_ids:
+                    yield task
+            elif task["run_id"] in closing or key in named:
+                yield task
+
+    def _read_related(
+        self, named: str, points: str, groups: str, markers: str, _polls: str, requests: str
+    ) -> list[Row]:
+        run_ids = {run_id for run_id, _ in self._named(named)}
+        inboxes = {run_id for run_id, row in self._named(named) if row["inbox"]}
+        closing = {run_id for run_id, row in self._named(named) if row["closing"]}
+        tasks = list(self._related_tasks(run_ids, _rows(points), closing))
+        sequences = {(p["run_id"], p["sequence"]) for p in _rows(points) if p["sequence"] > 0}
+        sequences |= {(t["run_id"], t["activity_sequence"]) for t in tasks if t["kind"] == TaskKind.ACTIVITY}
+        activities = [self.tables["activities"][key] for key in sorted(sequences) if key in self.tables["activities"]]
+        bases = {(a["run_id"], a["group_base"]) for a in activities if a["group_base"] is not None}
+        bases |= {(g["run_id"], g["base_sequence"]) for g in _rows(groups)}
+        changes = {(m["run_id"], m["change_id"]) for m in _rows(markers)}
+        asked = {(r["namespace"], r["workflow_id"], r["request_id"]) for r in _rows(requests)}
+        kept = [
+            command
+            for command in self.tables["commands"].values()
+            if (command["namespace"], command["workflow_id"], command["request_id"]) in asked
+        ]
+        return [
+            (
+                _encode(self.now),
+                _cell(tasks),
+                _cell([{name: value for name, value in a.items() if name != "arguments"} for a in activities]),
+                _cell([self.tables["groups"][key] for key in sorted(bases) if key in self.tables["groups"]]),
+                _cell([self.tables["markers"][key] for key in sorted(changes) if key in self.tables["markers"]]),
+                _cell([row for row in self.inbox if row["run_id"] in inboxes]),
+                _cell(kept),
+                None,
+            )
+        ]
+
+    def _read_settled(self, named: str) -> list[Row]:
+        points = _rows(named)
+        receipts = {(p["run_id"], p["task_number"]) for p in points}
+        attempts = {(p["run_id"], p["sequence"], p["attempt"]) for p in points}
+        found = [
+            [self.tables[table][key] for key in sorted(keys) if key in self.tables[table]]
+            for table, keys in (("receipts", receipts), ("attempts", attempts))
+        ]
+        named_activities = {(p["run_id"], p["sequence"]) for p in points if p["sequence"] > 0}
+        tasks = [t for _, t in self.tasks() if (t["run_id"], t["activity_sequence"]) in named_activities]
+        return [(_cell(found[0]), _cell(found[1]), _cell(tasks))]
+
+    def tasks(self) -> list[tuple[Key, Json]]:
+        """Open tasks in the order in which a claim looks at them."""
+
+        def order(item: tuple[Key, Json]) -> Key:
+            return (item[1]["priority"], datetime.fromisoformat(item[1]["available_at"]), *item[0])
+
+        return sorted(self.tables["tasks"].items(), key=order)
+
+    def _pick_tasks(self, named: str) -> list[Row]:
+        picked: list[Row] = []
+        for want in _rows(named):
+            found = [task for _, task in self.tasks() if self._is_claimable(task, want)]
+            picked.extend(self._picked(task, want["position"]) for task in found[: want["slots"]])
+        return picked
+
+    def _is_claimable(self, task: Json, want: Json) -> bool:
+        is_wanted = all(task[name] == want[name] for name in ("namespace", "queue", "kind"))
+        is_due = task["state"] == TaskState.READY and datetime.fromisoformat(task["available_at"]) <= self.now
+        is_overdue = task["sweep_at"] is not None and datetime.fromisoformat(task["sweep_at"]) <= self.now
+        return is_wanted and is_due and not is_overdue and (want["types"] is None or task["task_type"] in want["types"])
+
+    def _picked(self, task: Json, position: int) -> Row:
+        run_id = task["run_id"]
+        run = self.tables["runs"][run_id,]
+        if task["kind"] == TaskKind.ACTIVITY:
+            activity = self.tables["activities"][run_id, task["activity_sequence"]]
+            has_leased = any(t["kind"] == 0 and t["state"] == 1 for t in self.of_run("tasks", run_id))
+            tail: Row = (_encode(has_leased), _encode(activity), None, None)
+        else:
+            history = ",".join(event["body"] for event in self.of_run("events", run_id))
+            tail = (b"false", None, self.details[run_id]["arguments"].encode(), history.encode())
+        return (_encode(self.now), _encode(task), _encode(run), *tail, _encode(position))
+
+    def _read_pages(self, asked: str) -> list[Row]:
+        pages: list[Row] = []
+        for row in _rows(asked):
+            events = self.of_run("events", row["run_id"])[: row["up_to"]]
+            history = ",".join(event["body"] for event in events)
+            arguments = self.details[row["run_id"]]["arguments"]
+            pages.append((row["run_id"].encode(), arguments.encode(), history.encode()))
+        return pages
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def _insert(self, table: str, row: Json) -> None:
+        key = tuple(row[column] for column in KEYS[table])
+        assert key not in self.tables[table], f"{table} {key} is unique"
+        if table in CHECKS:
+            CHECKS[table](row)
+        self.tables[table][key] = row
+        self.touched.add(row["run_id"])
+
+    def _update(self, table: str, row: Json) -> None:
+        stored = self.tables[table][tuple(row[column] for column in KEYS[table])]
+        stored |= {column: row[column] for column in UPDATED[table]}
+        CHECKS[table](stored)
+        self.touched.add(row["run_id"])
+
+    def _inserting(self, table: str) -> Callable[[str], list[Row]]:
+        def insert(rows: str) -> list[Row]:
+            for row in _rows(rows):
+                self._insert(table, row)
+            return []
+
+        return insert
+
+    def _count_groups(self, rows: str) -> list[Row]:
+        for row in _rows(rows):
+            self._update("groups", row)
+        return []
+
+    def _start_runs(self, runs: str) -> list[Row]:
+        for row in _rows(runs):
+            key = (row["namespace"], row["workflow_id"])
+            assert key not in self.instances, f"instance {key} is unique"
+            self.instances[key] = row["run_id"]
+            self._insert("runs", {name: row[name] for name in Run.__struct_fields__})
+            self.details[row["run_id"]] = {name: row[name] for name in Details.__struct_fields__}
+        return []
+
+    def _advance(self, *parameters: str) -> list[Row]:
+        events, runs, gone, opened, changed, receipts, new_activities, activities, attempts, commands = map(
+            _rows, parameters
+        )
+        for row in runs:
+            self._update("runs", row)
+        for row in gone:
+            del self.tables["tasks"][row["run_id"], row["task_number"]]
+        for table, inserted in (
+            ("events", events),
+            ("tasks", opened),
+            ("receipts", receipts),
+            ("activities", new_activities),
+            ("attempts", attempts),
+            ("commands", commands),
+        ):
+            for row in inserted:
+                self._insert(table, row)
+        for row in changed:
+            self._update("tasks", row)
+        for row in activities:
+            self._update("activities", row)
+        for run_id in self.touched:
+            workflow_tasks = [t for t in self.of_run("tasks", run_id) if t["kind"] == TaskKind.WORKFLOW]
+            assert len(workflow_tasks) <= 1, f"run {run_id} has one open workflow task"
+        return []
+
+    def _empty_inboxes(self, run_ids: str) -> list[Row]:
+        self.inbox = [row for row in self.inbox if row["run_id"] not in _rows(run_ids)]
+        return []
+
+    def _fill_inboxes(self, rows: str) -> list[Row]:
+        self.inbox.extend(_rows(rows))
+        return []

@@ -1,0 +1,115 @@
+"""Deterministic workflows of the published SDK, and what their activities return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from durable_workflow import workflow
+from durable_workflow.errors import ActivityFailed
+from durable_workflow.workflow import ActivityRetryPolicy, WorkflowContext
+
+Steps = Generator[Any, Any, Any]
+
+FOREVER = {"max_attempts": None, "backoff_seconds": [1, 5]}
+TWICE = ActivityRetryPolicy(max_attempts=2, backoff_seconds=[2])
+
+
+class Doomed(Exception):
+    """Raised by an activity that never succeeds."""
+
+
+@workflow.defn(name="sequential")
+class Sequential:
+    """One activity after the other, each fed with the last result."""
+
+    def run(self, ctx: WorkflowContext, count: int) -> Steps:
+        total = 0
+        for number in range(count):
+            total = yield ctx.schedule_activity("add", [total, number], retry_policy=FOREVER)
+        return total
+
+
+@workflow.defn(name="fan-out")
+class FanOut:
+    """Flat and nested groups, one after the other."""
+
+    def run(self, ctx: WorkflowContext, width: int) -> Steps:
+        flat = yield [ctx.schedule_activity("double", [n], retry_policy=FOREVER) for n in range(width)]
+        nested = yield [
+            ctx.schedule_activity("double", [flat[0]], retry_policy=FOREVER),
+            [ctx.schedule_activity("double", [n], retry_policy=FOREVER) for n in flat],
+            [[ctx.schedule_activity("add", [1, 2], retry_policy=FOREVER)]],
+        ]
+        last = yield ctx.schedule_activity("add", [len(flat), 1], retry_policy=FOREVER)
+        return [flat, nested, last]
+
+
+@workflow.defn(name="recorded-values")
+class RecordedValues:
+    """Side effects and versions before, between and after activities."""
+
+    def run(self, ctx: WorkflowContext, start: int) -> Steps:
+        token = yield ctx.side_effect(next_token)
+        version = yield ctx.get_version("first", -1, 2)
+        yield ctx.schedule_activity("double", [start], retry_policy=FOREVER)
+        echoed = yield ctx.schedule_activity("double", [token], retry_policy=FOREVER)
+        again = yield ctx.get_version("first", -1, 2)
+        is_patched = yield ctx.patched("second")
+        pair = yield [ctx.schedule_activity("double", [n], retry_policy=FOREVER) for n in (version, start)]
+        late = yield ctx.side_effect(next_token)
+        return [echoed == 2 * token, version == again, is_patched, pair, late > 0]
+
+
+@workflow.defn(name="failures")
+class Failures:
+    """Failures that are retried, caught, and compensated, alone and inside a group."""
+
+    def run(self, ctx: WorkflowContext, count: int) -> Steps:
+        caught = []
+        for number in range(count):
+            try:
+                yield ctx.schedule_activity("doomed", [number], retry_policy=TWICE)
+            except ActivityFailed as error:
+                caught.append([str(error), error.exception_type, error.step_sequence])
+        try:
+            yield [
+                ctx.schedule_activity("double", [1], retry_policy=FOREVER),
+                ctx.schedule_activity("doomed", [0]),
+                ctx.schedule_activity("double", [2], retry_policy=FOREVER),
+            ]
+        except ActivityFailed as error:
+            caught.append([str(error), error.exception_type, error.step_sequence])
+        undone = yield ctx.schedule_activity("add", [len(caught), 0], retry_policy=FOREVER)
+        return [caught, undone]
+
+
+@workflow.defn(name="fails")
+class Fails:
+    """Ends with the failure of its activity."""
+
+    def run(self, ctx: WorkflowContext, number: int) -> Steps:
+        yield ctx.schedule_activity("add", [number, 1], retry_policy=FOREVER)
+        yield ctx.schedule_activity("doomed", [number], retry_policy=TWICE)
+        return None
+
+
+WORKFLOWS: list[type] = [Sequential, FanOut, RecordedValues, Failures, Fails]
+
+_tokens = iter(range(1, 2**31))
+
+
+def next_token() -> int:
+    """A value that no replay could make up."""
+    return next(_tokens)
+
+
+def _doomed(number: int) -> int:
+    raise Doomed(f"never {number}")
+
+
+ACTIVITIES: dict[str, Callable[..., Any]] = {
+    "add": lambda left, right: left + right,
+    "double": lambda value: value * 2,
+    "doomed": _doomed,
+}

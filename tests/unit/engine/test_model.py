@@ -1,0 +1,347 @@
+"""Random worlds: anything may happen in any order, and the invariants of engine §8.2 hold after every step."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from dw_core.engine.inputs import (
+    ActivityInput,
+    CheckActivity,
+    CheckWorkflowTask,
+    ClaimTask,
+    CompleteActivity,
+    CompleteWorkflowTask,
+    FailActivity,
+    FailWorkflowTask,
+    HeartbeatActivity,
+    HeartbeatWorkflowTask,
+    Input,
+    InstanceInput,
+    RecoverLeases,
+    ReleaseClaim,
+    StartWorkflow,
+    TerminateWorkflow,
+    WorkflowTaskInput,
+)
+from dw_core.engine.rows import Task, TaskKind
+from dw_core.engine.transition import Rejection
+from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
+from dw_core.limits import Limits
+from tests.unit.engine.commands import activity, finish, give_up, group, leaf, retrying, side_effect, version
+from tests.unit.engine.invariants import Watch
+from tests.unit.engine.world import (
+    LEASE_SECONDS,
+    NAMESPACE,
+    Json,
+    Reply,
+    World,
+    accepted,
+    activity_result,
+    completion,
+    failed_activity,
+    failed_task,
+    poll,
+)
+
+OWNERS = st.sampled_from(["ann", "bob"])
+SECONDS = st.none() | st.sampled_from([1, 10, 40])
+POLICIES = st.none() | st.builds(
+    retrying,
+    st.none() | st.integers(1, 3),
+    st.sampled_from([0, 2, 20]),
+    types=st.sampled_from([(), ("Fatal",)]),
+)
+TREES = st.recursive(
+    st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=3),
+    lambda inner: st.lists(st.sampled_from(["a", "b"]) | inner, min_size=1, max_size=3),
+    max_leaves=3,
+)
+FAILURES: st.SearchStrategy[Json] = st.sampled_from(
+    [
+        {"message": "no", "type": "Flaky"},
+        {"message": "no", "type": "Fatal"},
+        {"message": "no", "non_retryable": True},
+    ]
+)
+TASK_FAILURES = st.sampled_from([WAITING_FOR_HISTORY, WAITING_FOR_HISTORY, "KeyError", "NonDeterministicReplayError"])
+CHANGED_FENCES: st.SearchStrategy[Json] = st.sampled_from(
+    [{}] * 12 + [{"attempt": 9}, {"lease_owner": "eve"}, {"task_number": 99}]
+)
+LIMITS = Limits(pending_activity_count=12, command_batch_size=9)
+
+REPORTS = (CompleteWorkflowTask, FailWorkflowTask, CompleteActivity, FailActivity)
+READS = (CheckActivity, CheckWorkflowTask)
+
+
+@st.composite
+def activities(draw: st.DrawFn) -> Json:
+    """One activity with some policy and timeouts that do not contradict each other."""
+    start, run, whole = sorted(draw(st.tuples(*[st.integers(1, 60)] * 3)))
+    timeouts = {
+        "schedule_to_start_timeout": draw(st.none() | st.just(start)),
+        "start_to_close_timeout": draw(st.none() | st.just(run)),
+        "heartbeat_timeout": draw(st.none() | st.just(start)),
+        "schedule_to_close_timeout": draw(st.none() | st.just(whole)),
+    }
+    return activity(draw(st.sampled_from(["a", "b"])), retry_policy=draw(POLICIES), **timeouts)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> list[Json]:
+    """A batch of commands, now and then one that must be refused."""
+    parts: list[list[Json]] = draw(
+        st.lists(
+            st.builds(lambda one: [one], activities())
+            | st.builds(lambda: [side_effect()])
+            | st.builds(lambda change, number: [version(change, number)], st.sampled_from("xy"), st.integers(0, 1))
+            | st.builds(
+                lambda base, tree, policy: group(base, tree, retry_policy=policy), st.integers(1, 9), TREES, POLICIES
+            ),
+            max_size=3,
+        )
+    )
+    end: list[Json] = draw(
+        st.sampled_from([[]] * 6 + [[finish()], [give_up()], [finish(), side_effect()], [{"type": "start_timer"}]])
+    )
+    return [command for part in parts for command in part] + end
+
+
+class Engine(RuleBasedStateMachine):
+    """Operators, workers, sweeps and the clock act on one world."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World(LIMITS)
+        self.watch = Watch(self.world)
+        self.claimed: list[Task] = []
+        self.answered: list[tuple[Input, Reply]] = []
+
+    # -- building inputs ---------------------------------------------------------------------------------------------
+
+    def _lease(self, data: st.DataObject) -> Task:
+        """One of the leases ever granted, the newest most often."""
+        back = data.draw(st.sampled_from([1, 1, 1, 2, 2, 3, 5, 8]))
+        return self.claimed[-min(back, len(self.claimed))]
+
+    def _workflow_report(self, task: Task, data: st.DataObject) -> Input:
+        kind = data.draw(st.sampled_from(["complete", "complete", "complete", "again", "fail", "beat", "check"]))
+        changes = data.draw(CHANGED_FENCES)
+        if kind == "complete":
+            return completion(task, *data.draw(batches()), **changes)
+        if kind == "again":
+            return completion(task, *self._recorded_group(task.run_id, data), **changes)
+        if kind == "fail":
+            return failed_task(task, "boom", data.draw(TASK_FAILURES), **changes)
+        fence = _fence(task) | changes
+        if kind == "beat":
+            return HeartbeatWorkflowTask(**fence, lease_seconds=LEASE_SECONDS)
+        return CheckWorkflowTask(**fence)
+
+    def _recorded_group(self, run_id: str, data: st.DataObject) -> list[Json]:
+        """A recorded group exactly as it is re-sent, or an invalid batch when there is none."""
+        groups = self.world.memory.of_run("groups", run_id)
+        if not groups:
+            return []
+        base = data.draw(st.sampled_from([row["base_sequence"] for row in groups]))
+        leaves = [row for row in self.world.memory.of_run("activities", run_id) if row["group_base"] == base]
+        return [leaf(row["parallel_group_path"], row["activity_type"]) for row in leaves]
+
+    def _activity_report(self, task: Task, data: st.DataObject) -> Input:
+        kind = data.draw(st.sampled_from(["complete", "complete", "fail", "fail", "beat", "check"]))
+        changes = data.draw(CHANGED_FENCES)
+        if kind == "complete":
+            return activity_result(task, **changes)
+        if kind == "fail":
+            return failed_activity(task, data.draw(FAILURES), **changes)
+        fence = _fence(task) | {"sequence": task.activity_sequence} | changes
+        if kind == "beat":
+            return HeartbeatActivity(**fence, lease_seconds=LEASE_SECONDS, progress={"n": 1})
+        return CheckActivity(**fence)
+
+    def _report(self, data: st.DataObject) -> Input:
+        task = self._lease(data)
+        build = self._workflow_report if task.kind is TaskKind.WORKFLOW else self._activity_report
+        return build(task, data)
+
+    # -- submitting --------------------------------------------------------------------------------------------------
+
+    def _submit(self, *batch: Input) -> None:
+        image = self.world.memory.image() if len(batch) == 1 else b""
+        replies = self.world.transact(batch)
+        for change, reply in zip(batch, replies, strict=True):
+            self._check_reply(change, reply)
+        if len(batch) == 1 and _changes_nothing(batch[0], replies[0]):
+            assert self.world.memory.image() == image, "18, 25: a refusal changes nothing"
+        self.answered.extend(zip(batch, replies, strict=True))
+        self.claimed += [found.task for found in self.world.dispatched]
+        self.world.dispatched.clear()
+        self.watch.look()
+
+    def _check_reply(self, change: Input, reply: Reply) -> None:
+        if isinstance(change, StartWorkflow) and isinstance(reply, dict):
+            assert self.world.memory.instances[NAMESPACE, change.workflow_id] == reply["run_id"], "34, 36"
+        if isinstance(change, HeartbeatActivity) and isinstance(reply, dict) and reply["can_continue"]:
+            assert reply["run_closed_at"] is None, "30: a heartbeat never continues a closed run"
+
+    @initialize()
+    def begin(self) -> None:
+        """There is a run to work on."""
+        self.world.start("w0", queue="q")
+        self.watch.look()
+
+    @rule(number=st.integers(0, 2), policy=st.sampled_from(["fail", "use-existing"]), twice=st.booleans(), run=SECONDS)
+    def start(self, number: int, policy: str, twice: bool, run: int | None) -> None:
+        """One start, or two of one workflow id at once."""
+        starts = [
+            self.world.start_input(f"w{number}", duplicate_policy=policy, run_timeout=run) for _ in range(1 + twice)
+        ]
+        was_known = (NAMESPACE, f"w{number}") in self.world.memory.instances
+        before = len(self.world.memory.tables["runs"])
+        self._submit(*starts)
+        assert len(self.world.memory.tables["runs"]) == before + (not was_known), "36: one start creates the run"
+
+    @rule(kind=st.sampled_from(TaskKind), owner=OWNERS, slots=st.integers(1, 3))
+    def poll(self, kind: TaskKind, owner: str, slots: int) -> None:
+        """A worker polls."""
+        for found in self.world.poll(kind, owner=owner, slots=slots):
+            self.claimed.append(found.task)
+        self.watch.look()
+
+    @rule(kind=st.sampled_from(TaskKind), owner=OWNERS)
+    def hold_poll(self, kind: TaskKind, owner: str) -> None:
+        """A worker's poll waits for a task to be opened."""
+        self.world.held.append(poll(kind, owner))
+
+    @rule(data=st.data(), owner=OWNERS)
+    def claim_by_id(self, data: st.DataObject, owner: str) -> None:
+        """A worker names the task it wants."""
+        tasks = [row for _, row in self.world.memory.tasks()]
+        if not tasks:
+            return
+        row = data.draw(st.sampled_from(tasks))
+        fence = {"run_id": row["run_id"], "namespace": NAMESPACE, "task_number": row["task_number"]}
+        reply = self.world.submit(ClaimTask(**fence, lease_owner=owner, lease_seconds=LEASE_SECONDS))
+        if isinstance(reply, dict):
+            stored = self.world.memory.tables["tasks"][row["run_id"], row["task_number"]]
+            self.claimed.append(msgspec.convert(stored, Task))
+        self.watch.look()
+
+    @precondition(lambda self: self.claimed)
+    @rule(data=st.data())
+    def report(self, data: st.DataObject) -> None:
+        """A worker reports on a lease it has, or once had."""
+        self._submit(self._report(data))
+
+    @precondition(lambda self: self.claimed)
+    @rule(data=st.data(), size=st.integers(2, 4))
+    def report_together(self, data: st.DataObject, size: int) -> None:
+        """Several reports meet in one transaction."""
+        self._submit(*[self._report(data) for _ in range(size)])
+
+    @precondition(lambda self: self.answered)
+    @rule(data=st.data())
+    def repeat(self, data: st.DataObject) -> None:
+        """A request is sent once more; a report that was recorded gets its answer and does nothing."""
+        change, before = data.draw(st.sampled_from(self.answered[-12:]))
+        if isinstance(change, InstanceInput):
+            change = msgspec.structs.replace(change, command_id=self.world.new_id())
+        image = self.world.memory.image()
+        reply = self.world.submit(change)
+        if isinstance(change, REPORTS) and isinstance(before, dict):
+            assert reply == before, "18: the stored answer"
+            assert self.world.memory.image() == image, "18: nothing is done twice"
+        self.watch.look()
+
+    @precondition(lambda self: self.claimed)
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        """A lease is given back, or its owner deregisters."""
+        task = self._lease(data)
+        if data.draw(st.booleans()):
+            self._submit(RecoverLeases(run_id=task.run_id, lease_owner=task.lease_owner or ""))
+            return
+        self._submit(
+            ReleaseClaim(
+                run_id=task.run_id,
+                task_number=task.task_number,
+                activity_sequence=task.activity_sequence,
+                attempt=task.attempt,
+                lease_owner=task.lease_owner or "",
+            )
+        )
+
+    @rule(number=st.integers(0, 2), rarely=st.integers(0, 3))
+    def terminate(self, number: int, rarely: int) -> None:
+        """An operator ends a run."""
+        if rarely == 0:
+            self._submit(
+                TerminateWorkflow(namespace=NAMESPACE, workflow_id=f"w{number}", command_id=self.world.new_id())
+            )
+
+    @rule(seconds=st.sampled_from([0.5, 1, 3, 10, 30, 300]))
+    def pass_time(self, seconds: float) -> None:
+        """Time passes."""
+        self.world.later(seconds)
+
+    @rule(together=st.booleans())
+    def sweep(self, together: bool) -> None:
+        """The sweeps look at everything that is due."""
+        due = self.world.due()
+        if together:
+            self._submit(*due)
+        else:
+            for change in due:
+                self._submit(change)
+
+    def teardown(self) -> None:
+        """21: with a live worker and a live sweep, every run comes to its end."""
+        for _ in range(200):
+            if all(self.world.run(key[0]).is_terminal for key in self.world.memory.tables["runs"]):
+                return
+            self.world.later(LEASE_SECONDS)
+            self.world.sweep()
+            for found in self.world.poll(TaskKind.ACTIVITY, slots=50):
+                accepted(self.world.complete_activity(found.task))
+            for found in self.world.poll(TaskKind.WORKFLOW, slots=50):
+                self.world.complete(found.task, finish())
+            self.watch.look()
+        raise AssertionError("21: a run never ends")
+
+
+def _fence(task: Task) -> dict[str, Any]:
+    return {
+        "run_id": task.run_id,
+        "namespace": NAMESPACE,
+        "task_number": task.task_number,
+        "lease_owner": task.lease_owner,
+        "attempt": task.attempt,
+    }
+
+
+def _changes_nothing(change: Input, reply: Reply) -> bool:
+    """Whether this answer promises that nothing has happened."""
+    if isinstance(change, READS):
+        return True
+    if not isinstance(reply, Rejection):
+        return isinstance(change, HeartbeatActivity) and not reply["heartbeat_recorded"]
+    if isinstance(change, StartWorkflow | TerminateWorkflow):
+        return reply.reason in {"validation_failed", "instance_not_found"}
+    is_overdue = isinstance(change, ActivityInput) and "deadline" in reply.message
+    assert isinstance(change, WorkflowTaskInput | ActivityInput) or reply.reason in {
+        "task_not_leased",
+        "task_not_found",
+        "run_not_active",
+    }
+    return not is_overdue
+
+
+TestEngine = Engine.TestCase
+TestEngine.settings = settings(
+    max_examples=int(os.environ.get("DW_TEST_EXAMPLES", "40")), stateful_step_count=40, deadline=None
+)

@@ -1,0 +1,158 @@
+"""The published SDK replays every history: at every claim, and once more after the run has closed (invariants 40-42).
+
+A random scheduler loses workers, lets leases expire, repeats and delays reports, and fails attempts that are retried.
+None of it may change the result. ``DW_TEST_EXAMPLES`` sets the number of runs per workflow.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import pytest
+from durable_workflow import serializer
+from durable_workflow.workflow import Replayer, commands_to_server_commands
+
+from dw_core.engine.inputs import Input
+from dw_core.engine.rows import TaskKind
+from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
+from dw_core.payloads.codec import encode_blob
+from dw_runtime.pump.claims import Claimed
+from tests.unit.engine.invariants import Watch
+from tests.unit.engine.replay_workflows import ACTIVITIES, WORKFLOWS, Doomed
+from tests.unit.engine.world import (
+    QUEUE,
+    World,
+    accepted,
+    activity_result,
+    completion,
+    failed_activity,
+    failed_task,
+)
+
+EXAMPLES = int(os.environ.get("DW_TEST_EXAMPLES", "12"))
+STEPS_MAX = 3000
+
+Json = dict[str, Any]
+Commands = list[Json]
+
+
+def replayed(events: list[Json]) -> Commands:
+    """The commands that the SDK's worker would send after these events."""
+    outcome = Replayer(workflows=WORKFLOWS).replay(events, payload_codec="avro")
+    return commands_to_server_commands(outcome.commands, QUEUE)
+
+
+def comparable(commands: Commands) -> Commands:
+    """Without the values of side effects, which differ at every live execution."""
+    return [
+        {key: value for key, value in command.items() if (command["type"], key) != ("record_side_effect", "result")}
+        for command in commands
+    ]
+
+
+class Trouble:
+    """A world with workers that die, dawdle and repeat themselves, as often as ``trouble`` says (0 to 1)."""
+
+    def __init__(self, workflow_type: str, argument: int, rng: random.Random, trouble: float) -> None:
+        self.world = World()
+        self.watch = Watch(self.world)
+        self.run_id = self.world.start(workflow_type=workflow_type, arguments=encode_blob([argument]))
+        self._rng = rng
+        self._trouble = trouble
+        self._late: list[Input] = []
+        self.decisions: list[tuple[int, Commands]] = []
+
+    def _troubled(self) -> bool:
+        return self._rng.random() < self._trouble
+
+    def play(self) -> None:
+        """Run until the run closes."""
+        for _ in range(STEPS_MAX):
+            self._step()
+            self.watch.look()
+            if self.world.run(self.run_id).is_terminal:
+                return
+        raise AssertionError(f"the run never ends: {self.world.types(self.run_id)}")
+
+    def _step(self) -> None:
+        owner = self._rng.choice(["ann", "bob"])
+        for kind in self._rng.sample(list(TaskKind), 2):
+            for claimed in self.world.poll(kind, owner=owner, slots=self._rng.randint(1, 3)):
+                self._work(claimed)
+        if self._late and self._troubled():
+            self.world.submit(self._rng.choice(self._late))
+        if self._troubled():
+            self.world.submit(self.world.start_input(duplicate_policy="use-existing", workflow_type=self._type))
+        self.world.later(self._rng.choice([0.01, 1, 5]) if self._rng.random() > self._trouble / 2 else 300)
+        due = self.world.due()
+        self.world.transact(self._rng.sample(due, len(due)))
+
+    @property
+    def _type(self) -> str:
+        return self.world.run(self.run_id).workflow_type
+
+    def _work(self, claimed: Claimed) -> None:
+        sent: Commands | None = None
+        if claimed.task.kind is TaskKind.ACTIVITY:
+            report = self._executed(claimed)
+        elif self._troubled():
+            report = failed_task(claimed.task, "out of memory", "MemoryError")
+        else:
+            sent = replayed(self.world.events(self.run_id))
+            report = completion(claimed.task, *sent) if sent else failed_task(claimed.task, "", WAITING_FOR_HISTORY)
+        if self._troubled():
+            self._late.append(report)  # the worker is gone, or so slow that others have taken over
+            return
+        reply = accepted(self.world.submit(report))
+        if sent is not None:
+            self.decisions.append((claimed.task.claimed_history_sequence, comparable(sent)))
+        if self._troubled():
+            assert self.world.submit(report) == reply, "a repeated report gets the same answer"
+
+    def _executed(self, claimed: Claimed) -> Input:
+        assert claimed.activity is not None and claimed.arguments is not None
+        activity_type = claimed.activity.activity_type
+        if activity_type != "doomed" and self._troubled():
+            return failed_activity(claimed.task, {"message": "flaky", "type": "Flaky", "class": "tests.Flaky"})
+        try:
+            result = ACTIVITIES[activity_type](*serializer.decode(claimed.arguments, codec="avro"))
+        except Doomed as error:
+            return failed_activity(claimed.task, {"message": str(error), "type": "Doomed"})
+        return activity_result(claimed.task, result)
+
+    @property
+    def end(self) -> Json:
+        """The last event's type and what it says about the result."""
+        event = self.world.events(self.run_id)[-1]
+        members = ("output", "message", "exception_type", "failed_step_sequence")
+        return {"event_type": event["event_type"]} | {name: event["payload"].get(name) for name in members}
+
+
+def check_replays(played: Trouble) -> None:
+    """Every prefix that a worker decided on yields that decision; the whole history yields the recorded end."""
+    events = played.world.events(played.run_id)
+    for mark, commands in played.decisions:
+        assert comparable(replayed(events[:mark])) == commands
+    terminal = replayed(events)[-1]
+    payload = events[-1]["payload"]
+    if terminal["type"] == "complete_workflow":
+        assert events[-1]["event_type"] == "WorkflowCompleted"
+        assert terminal["result"] == {"codec": "avro", "blob": payload["output"]}
+    else:
+        assert (terminal["type"], events[-1]["event_type"]) == ("fail_workflow", "WorkflowFailed")
+        assert terminal["message"] == payload["message"]
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda cls: str(cls.__workflow_name__))
+def test_trouble_changes_neither_replay_nor_result(workflow: Any, rng: random.Random) -> None:
+    for example in range(EXAMPLES):
+        argument = 1 + example % 4
+        calm = Trouble(workflow.__workflow_name__, argument, rng, trouble=0.0)
+        calm.play()
+        check_replays(calm)
+        troubled = Trouble(workflow.__workflow_name__, argument, rng, trouble=rng.choice([0.1, 0.3, 0.5]))
+        troubled.play()
+        check_replays(troubled)
+        assert troubled.end == calm.end
