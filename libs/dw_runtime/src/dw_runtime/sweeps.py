@@ -19,6 +19,7 @@ from dw_core.engine.transition import Rejection
 from dw_core.protocol.problems import Problem
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.database import Database
+from dw_runtime.telemetry.condition import Condition
 
 log = structlog.get_logger(__name__)
 
@@ -72,6 +73,7 @@ class Sweeper:
         self._is_for_deadlines = is_for_deadlines
         self._recovered = recovered
         self._task: asyncio.Task[None] | None = None
+        self._condition = Condition("sweep", sweep=name)
         self._stopping = asyncio.Event()
 
     def start(self) -> None:
@@ -95,8 +97,9 @@ class Sweeper:
         while not self._stopping.is_set():
             try:
                 found_all = await self.pass_once()
+                self._condition.works()
             except (psycopg.Error, OSError, TimeoutError, Problem) as error:
-                log.warning("sweep.failed", sweep=self._name, error=type(error).__name__)
+                self._condition.failed(error)
                 found_all = True
             pause = self._interval * random.uniform(0.8, 1.2) if found_all else 0.0
             try:

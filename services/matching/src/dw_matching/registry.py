@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 import psycopg
-import structlog
 
 from dw_core.engine.inputs import RecoverLeases
 from dw_core.engine.transition import Rejection
@@ -19,8 +18,7 @@ from dw_core.workers.registration import Registration, not_registered, register
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.database import Database
 from dw_runtime.store.loading import encode_rows
-
-log = structlog.get_logger(__name__)
+from dw_runtime.telemetry.condition import Condition
 
 REFRESH_SECONDS: Final = 5.0
 """How old a copy may be, and how often the workers that poll here are refreshed, all in one statement."""
@@ -61,6 +59,7 @@ class Registry:
         self._stale_after = stale_after_seconds
         self._on_drain = on_drain
         self._copies: dict[WorkerKey, _Copy] = {}
+        self._condition = Condition("registry.refresh")
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -144,8 +143,9 @@ class Registry:
             await asyncio.sleep(REFRESH_SECONDS)
             try:
                 await self._refresh()
+                self._condition.works()
             except (psycopg.Error, OSError, TimeoutError) as error:
-                log.warning("registry.refresh_failed", error=type(error).__name__)
+                self._condition.failed(error)
 
     async def _refresh(self) -> None:
         now = time.monotonic()
