@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from structlog.testing import capture_logs
+import io
+import json
 
 from dw_runtime.telemetry.condition import Condition
+from dw_runtime.telemetry.logs import configure_logs
 
 
 def test_only_the_changes_are_logged() -> None:
-    with capture_logs() as lines:
-        condition = Condition("wake.publish", bus="redis")
-        condition.works()
-        for _ in range(3):
-            condition.failed(TimeoutError(), signals=2)
-        condition.works()
-        condition.works()
-        condition.failed(OSError())
-    assert lines == [
-        {"event": "wake.publish.failed", "log_level": "warning", "error": "TimeoutError", "bus": "redis", "signals": 2},
-        {"event": "wake.publish.restored", "log_level": "info", "failures": 3, "bus": "redis"},
-        {"event": "wake.publish.failed", "log_level": "warning", "error": "OSError", "bus": "redis"},
+    stream = io.StringIO()
+    configure_logs("info", stream)
+    condition = Condition("wake.publish", bus="redis")
+    condition.works()
+    for _ in range(3):
+        condition.failed(TimeoutError(), signals=2)
+    condition.works()
+    condition.works()
+    condition.failed(OSError())
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line["event"], line["level"], line.get("error"), line.get("failures")) for line in lines] == [
+        ("wake.publish.failed", "warning", "TimeoutError", None),
+        ("wake.publish.restored", "info", None, 3),
+        ("wake.publish.failed", "warning", "OSError", None),
     ]
+    assert lines[0]["signals"] == 2
+    assert {line["bus"] for line in lines} == {"redis"}

@@ -22,9 +22,8 @@ COMMANDS = ("api-ingress", "matching", "matching", "scheduler")
 
 
 class Split(msgspec.Struct, frozen=True):
-    """The processes by role, and the environment they were given."""
+    """The processes by role."""
 
-    environ: dict[str, str]
     ingress: Server
     matching: tuple[Server, Server]
     scheduler: Server
@@ -42,7 +41,7 @@ def new_split(tmp_path_factory: pytest.TempPathFactory, new_database: NewDatabas
         with new_database(f"split_{uuid.uuid4().hex[:6]}") as url:
             whole = {"DATABASE_URL": url, "REDIS_URL": redis_url, **SHAPE, **environ}
             with serving(tmp_path_factory.mktemp("split"), whole, *COMMANDS) as (ingress, first, second, scheduler):
-                yield Split(whole, ingress, (first, second), scheduler)
+                yield Split(ingress, (first, second), scheduler)
 
     return run
 

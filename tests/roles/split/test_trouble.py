@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
 import time
 from collections import Counter
@@ -35,26 +34,6 @@ class Steps:
         for _ in range(10):
             number = yield ctx.schedule_activity("step", [number])
         return number
-
-
-def held_polls(server: Server) -> int:
-    """How many polls a process holds, by its metrics."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
-    try:
-        connection.request("GET", "/metrics")
-        lines = connection.getresponse().read().decode().splitlines()
-    finally:
-        connection.close()
-    return int(sum(float(line.split()[-1]) for line in lines if line.startswith("dw_poll_waiters{")))
-
-
-async def holds(server: Server, count: int) -> None:
-    """Wait until the process holds this many polls."""
-
-    async def is_so() -> bool:
-        return await asyncio.to_thread(held_polls, server) == count
-
-    await eventually(is_so, f"{count} polls are held")
 
 
 async def cache_is(server: Server, status: str) -> bool:
@@ -124,7 +103,7 @@ async def test_a_hundred_held_polls_end_politely_on_sigterm(new_split: NewSplit,
                 for kind in ("workflow", "activity")
                 for _ in range(HELD // 2)
             ]
-            await holds(leaving, HELD)
+            await eventually(partial(leaving.holds, HELD), "the polls are held")
             leaving.terminate()
             answers = await asyncio.wait_for(asyncio.gather(*polls), 5)
             code = await asyncio.to_thread(leaving.exit_code, 5)
@@ -153,7 +132,7 @@ async def test_without_valkey_everything_works_only_slower(new_split: NewSplit, 
         ):
             await wire.register("w-1", queue)
             held = asyncio.create_task(wire.poll("workflow", "w-1", queue, timeout_seconds=60))
-            await holds(split.matching[0], 1)
+            await eventually(partial(split.matching[0].holds, 1), "the polls are held")
             await asyncio.to_thread(valkey.stop)
             await start(application, queue, f"{queue}-held")
             task = await held
@@ -190,7 +169,7 @@ async def test_a_restarted_process_goes_on_where_the_old_one_stopped(
         old.terminate()
         assert old.exit_code() == 0, old.log
         assert time.monotonic() - began < 5
-        with serving(tmp_path, split.environ, "matching") as (new,):
+        with serving(tmp_path, old.environ, "matching") as (new,):
             async with wired(new.url) as wire:
                 assert await wire.poll("workflow", "w-1", queue, poll_request_id="poll-1") == task
                 done = await wire.complete(task, {"type": "complete_workflow"})

@@ -61,7 +61,7 @@ class Lookout:
         named = encode_rows({"namespace": key.namespace, "kind": key.kind, "queue": key.queue} for key in keys)
         polls = self._broker.unchecked()
         repeated = []
-        for namespace, kind, queue, request_id in await self._database.rows("look_around", named, encode_rows(polls)):
+        for namespace, kind, queue, request_id in await self._database.read("look_around", named, encode_rows(polls)):
             if request_id is None:
                 self._broker.wake(WakeKey(namespace, TaskKind(kind), queue))
             else:

@@ -136,7 +136,7 @@ class Registry:
 
     async def _read(self, keys: list[WorkerKey]) -> list[Registration]:
         named = encode_rows({"namespace": namespace, "worker_id": worker_id} for namespace, worker_id in keys)
-        return [_decode(text) for (text,) in await self._database.rows("touch_workers", named, REFRESH_SECONDS)]
+        return [_decode(text) for (text,) in await self._database.read("touch_workers", named, REFRESH_SECONDS)]
 
     async def _loop(self) -> None:
         while True:
