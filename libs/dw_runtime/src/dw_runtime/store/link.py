@@ -31,6 +31,10 @@ EXCHANGE_SECONDS: Final = 40.0
 
 CONNECT_SECONDS: Final = 5
 
+LOOK_SECONDS: Final = 0.25
+"""How often an exchange looks for itself whether its connection still lives: libuv stops watching a socket that has an
+error, and uvloop then calls nobody."""
+
 _BEGIN: Final = b"BEGIN"
 _COMMIT: Final = b"COMMIT"
 _ROLLBACK: Final = b"ROLLBACK"
@@ -48,7 +52,13 @@ class Link:
         self._prepared: set[str] = set()
         self._input = asyncio.Event()
         self._is_exchanging = False
+        self._look: asyncio.TimerHandle | None = None
         self._texts = {name: text.encode() for name, text in statements().items()}
+
+    @property
+    def backend_pid(self) -> int | None:
+        """The Postgres process of the open connection."""
+        return None if self._connection is None else self._connection.pgconn.backend_pid
 
     async def close(self) -> None:
         """Close the connection."""
@@ -124,6 +134,7 @@ class Link:
         if connection is None:
             raise psycopg.OperationalError("the connection has been lost")
         self._is_exchanging = True
+        self._look_later()
         is_whole = False
         try:
             async with asyncio.timeout(EXCHANGE_SECONDS):
@@ -135,11 +146,20 @@ class Link:
             raise psycopg.OperationalError("the database did not answer in time") from late
         finally:
             self._is_exchanging = False
+            if self._look is not None:
+                self._look.cancel()
             if not is_whole:
                 await self.close()
         if error is not None:
             raise error
         return found
+
+    def _look_later(self) -> None:
+        self._look = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look_now)
+
+    def _look_now(self) -> None:
+        self._input.set()
+        self._look_later()
 
     def _send(
         self, pgconn: pq.abc.PGconn, calls: Sequence[Call], before: bytes | None, after: bytes | None
