@@ -43,18 +43,23 @@ class Link:
         self._url = url
         self._metrics = metrics
         self._connection: psycopg.AsyncConnection | None = None
+        # Kept here, because libpq forgets the descriptor of a connection it finds lost, and the loop must not.
+        self._socket = -1
         self._prepared: set[str] = set()
         self._input = asyncio.Event()
         self._is_exchanging = False
         self._texts = {name: text.encode() for name, text in statements().items()}
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection that has not been found lost."""
+        return self._connection is not None
+
     async def close(self) -> None:
         """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            loop = asyncio.get_running_loop()
-            loop.remove_reader(connection.pgconn.socket)
-            loop.remove_writer(connection.pgconn.socket)
+            asyncio.get_running_loop().remove_reader(self._socket)
             await connection.close()
 
     @asynccontextmanager
@@ -80,7 +85,8 @@ class Link:
         connection.pgconn.enter_pipeline_mode()
         self._prepared.clear()
         self._connection = connection
-        asyncio.get_running_loop().add_reader(connection.pgconn.socket, self._on_input)
+        self._socket = connection.pgconn.socket
+        asyncio.get_running_loop().add_reader(self._socket, self._on_input)
 
     def _on_input(self) -> None:
         """Data has come; outside an exchange it can only be a notice or the end of the connection."""
@@ -91,7 +97,7 @@ class Link:
         try:
             connection.pgconn.consume_input()
         except psycopg.OperationalError:
-            asyncio.get_running_loop().remove_reader(connection.pgconn.socket)
+            asyncio.get_running_loop().remove_reader(self._socket)
             connection.pgconn.finish()
             self._connection = None
 
@@ -153,11 +159,11 @@ class Link:
         while pgconn.flush():
             self._input.clear()
             loop = asyncio.get_running_loop()
-            loop.add_writer(pgconn.socket, self._input.set)
+            loop.add_writer(self._socket, self._input.set)
             try:
                 await self._input.wait()
             finally:
-                loop.remove_writer(pgconn.socket)
+                loop.remove_writer(self._socket)
             pgconn.consume_input()
 
     async def _receive(
