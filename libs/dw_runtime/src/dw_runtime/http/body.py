@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dw_core.protocol.nul import nul_fields
 from dw_core.protocol.problems import Invalid, Problem
 from dw_runtime.http.headers import RawHeaders
 from dw_runtime.http.validation import explain
@@ -98,7 +99,8 @@ class BodyDecoder:
             if self._decoder is None:
                 value = _any_json.decode(body)
                 return None, None if isinstance(value, dict) else Invalid({"body": ["must be a JSON object"]})
-            return self._decoder.decode(body), None
+            request = self._decoder.decode(body)
+            return request, nul_fields(body, request)
         except msgspec.ValidationError as error:
             return None, self._field_error(body, error)
         except (msgspec.DecodeError, RecursionError) as error:

@@ -1,0 +1,19 @@
+-- name: runs
+-- Every run with everything that belongs to it, each as one JSON value.
+SELECT
+    to_jsonb(r),
+    (SELECT COALESCE(json_agg(e.body::json ORDER BY e.sequence), '[]') FROM workflow_history_events e WHERE e.run_id = r.run_id),
+    (SELECT COALESCE(sum(length(e.body)), 0) FROM workflow_history_events e WHERE e.run_id = r.run_id),
+    (SELECT COALESCE(json_agg(t ORDER BY t.task_number), '[]') FROM workflow_tasks t WHERE t.run_id = r.run_id),
+    (SELECT COALESCE(json_agg(a ORDER BY a.sequence), '[]') FROM activity_executions a WHERE a.run_id = r.run_id),
+    (SELECT COALESCE(json_agg(a ORDER BY a.sequence, a.attempt), '[]') FROM activity_attempts a WHERE a.run_id = r.run_id),
+    (SELECT COALESCE(json_agg(i ORDER BY i.ordinal), '[]') FROM workflow_inbox i WHERE i.run_id = r.run_id),
+    (SELECT COALESCE(json_agg(g ORDER BY g.base_sequence), '[]') FROM workflow_parallel_groups g WHERE g.run_id = r.run_id),
+    (SELECT COALESCE(json_agg(c ORDER BY c.task_number), '[]') FROM workflow_task_receipts c WHERE c.run_id = r.run_id)
+FROM workflow_runs r
+WHERE r.queue = $1
+ORDER BY r.run_id;
+
+-- name: open_runs
+-- How many runs of a queue are still open.
+SELECT count(*) FROM workflow_runs r WHERE r.queue = $1 AND r.closed_at IS NULL;
