@@ -183,7 +183,7 @@ async def test_a_poll_with_a_nul_in_it_is_refused_by_field() -> None:
     shell = build_shell({"workflow_task_poll": _ok})
     body = b'{"worker_id": "w", "task_queue": "q", "poll_request_id": "a\\u0000"}'
     answer = await call(shell, "POST", "/api/worker/workflow-tasks/poll", headers=WORKER, body=body)
-    assert (answer.status, answer.json["errors"]) == (422, {"poll_request_id": ["must not contain the NUL character"]})
+    assert (answer.status, answer.json["errors"]) == (422, {"poll_request_id": ["must not contain the character NUL"]})
 
 
 async def test_what_a_failure_says_may_hold_a_nul() -> None:
@@ -191,3 +191,12 @@ async def test_what_a_failure_says_may_hold_a_nul() -> None:
     body = b'{"activity_attempt_id": "a", "lease_owner": "w", "failure": {"message": "\\u0000"}}'
     answer = await call(shell, "POST", "/api/worker/activity-tasks/x/fail", headers=WORKER, body=body)
     assert answer.status == 200
+
+
+async def test_a_field_that_a_route_does_not_take_is_told_only_to_callers_who_may_ask() -> None:
+    shell = build_shell({"workflow_start": _ok})
+    body = b'{"workflow_type": "t", "retry_policy": {}}'
+    stranger = {**OPERATOR, "authorization": "Bearer wrong"}
+    assert (await call(shell, "POST", "/api/workflows", headers=stranger, body=body)).status == 401
+    answer = await call(shell, "POST", "/api/workflows", headers=OPERATOR, body=body)
+    assert (answer.status, list(answer.json["errors"])) == (422, ["retry_policy"])

@@ -170,7 +170,9 @@ class Memory:
             elif task["run_id"] in closing or key in named:
                 yield task
 
-    def _read_related(self, named: str, points: str, groups: str, markers: str, _polls: str) -> list[Row]:
+    def _read_related(
+        self, named: str, points: str, groups: str, markers: str, _polls: str, requests: str
+    ) -> list[Row]:
         run_ids = {run_id for run_id, _ in self._named(named)}
         inboxes = {run_id for run_id, row in self._named(named) if row["inbox"]}
         closing = {run_id for run_id, row in self._named(named) if row["closing"]}
@@ -181,6 +183,12 @@ class Memory:
         bases = {(a["run_id"], a["group_base"]) for a in activities if a["group_base"] is not None}
         bases |= {(g["run_id"], g["base_sequence"]) for g in _rows(groups)}
         changes = {(m["run_id"], m["change_id"]) for m in _rows(markers)}
+        asked = {(r["namespace"], r["workflow_id"], r["request_id"]) for r in _rows(requests)}
+        kept = [
+            command
+            for command in self.tables["commands"].values()
+            if (command["namespace"], command["workflow_id"], command["request_id"]) in asked
+        ]
         return [
             (
                 _encode(self.now),
@@ -189,6 +197,7 @@ class Memory:
                 _cell([self.tables["groups"][key] for key in sorted(bases) if key in self.tables["groups"]]),
                 _cell([self.tables["markers"][key] for key in sorted(changes) if key in self.tables["markers"]]),
                 _cell([row for row in self.inbox if row["run_id"] in inboxes]),
+                _cell(kept),
                 None,
             )
         ]

@@ -169,3 +169,36 @@ def test_completing_cancels_activities_that_are_still_open(world: World) -> None
     assert (stopped["run_closed_reason"], stopped["run_closed_at"]) == ("completed", "2026-11-30T18:00:00.000000Z")
     late = rejected(world.complete_activity(running))
     assert (late.reason, late.fields["outcome"], late.fields["recorded"]) == ("run_closed", "completed", False)
+
+
+def test_a_terminate_that_is_sent_again_gets_its_first_receipt(world: World) -> None:
+    world.start()
+    first = accepted(world.terminate(reason="enough", request_id="r-1"))
+    before = world.memory.image()
+    again = accepted(world.terminate(reason="enough", request_id="r-1"))
+    assert again == first | {"retained": True, "intent_verified": True}
+    assert world.memory.image() == before
+
+
+def test_a_rejected_terminate_that_is_sent_again_is_rejected_again(world: World) -> None:
+    world.start()
+    world.terminate()
+    first = rejected(world.terminate(request_id="r-1"))
+    again = rejected(world.terminate(request_id="r-1"))
+    assert (first.reason, again.reason) == ("run_not_active", "run_not_active")
+    assert again.fields == first.fields | {"retained": True, "intent_verified": True}
+
+
+def test_a_request_id_used_for_another_intent_is_a_conflict(world: World) -> None:
+    world.start()
+    command_id = accepted(world.terminate(reason="enough", request_id="r-1"))["command_id"]
+    conflict = rejected(world.terminate(reason="other", request_id="r-1"))
+    assert conflict.reason == "request_id_conflict"
+    assert conflict.fields == {
+        "workflow_id": "w",
+        "request_id": "r-1",
+        "retained": True,
+        "intent_verified": False,
+        "retained_command_type": "terminate",
+        "retained_command_id": command_id,
+    }

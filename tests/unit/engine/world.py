@@ -165,10 +165,16 @@ class World:
         assert isinstance(reply, dict), reply
         return str(reply["run_id"])
 
-    def terminate(self, workflow_id: str = "w", reason: str | None = None) -> Reply:
+    def terminate(self, workflow_id: str = "w", reason: str | None = None, request_id: str | None = None) -> Reply:
         """Terminate the current run of a workflow id."""
         return self.submit(
-            TerminateWorkflow(namespace=NAMESPACE, workflow_id=workflow_id, command_id=self.new_id(), reason=reason)
+            TerminateWorkflow(
+                namespace=NAMESPACE,
+                workflow_id=workflow_id,
+                command_id=self.new_id(),
+                reason=reason,
+                request_id=request_id,
+            )
         )
 
     def due(self) -> list[Input]:

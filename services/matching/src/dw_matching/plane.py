@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import structlog
 
 from dw_core.engine.inputs import ReleaseClaim
+from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
 from dw_core.workers.registration import Registration
 from dw_matching.activity_bridge import ActivityTasks
@@ -20,8 +21,7 @@ from dw_runtime.http.call import Handlers
 from dw_runtime.node.node import Loop, Node, new_id
 from dw_runtime.pump.claims import Claimed
 from dw_runtime.settings import Settings
-from dw_runtime.store.database import Row
-from dw_runtime.sweeps import Sweep, Sweeper, run_input, task_input
+from dw_runtime.sweeps import DueRow, Sweeper
 from dw_runtime.telemetry.metrics import Metrics
 
 log = structlog.get_logger(__name__)
@@ -61,21 +61,14 @@ class WorkerPlane:
             node.pump, self.broker, node.database, lease_seconds=leases.activity_task_lease_seconds
         )
         self._lookout = Lookout(node.database, self.broker, interval_seconds=settings.polling.poll_interval_ms / 1000)
-        self._sweeper = Sweeper(
+        self.sweeper = Sweeper(
             node.database,
             node.pump,
             name="matching-leases",
             holder=node.holder,
             interval_seconds=SWEEP_SECONDS,
-            sweeps=(
-                Sweep(
-                    statement="find_expired_leases",
-                    limit=SWEEP_LIMIT,
-                    to_input=task_input,
-                    settled=self._count_expiry,
-                ),
-                Sweep(statement="find_run_deadlines", limit=SWEEP_LIMIT, to_input=run_input),
-            ),
+            limit=SWEEP_LIMIT,
+            recovered=self._count_expiry,
         )
         self._releases: set[asyncio.Task[object]] = set()
 
@@ -109,8 +102,9 @@ class WorkerPlane:
     def _drain_worker(self, worker: Registration) -> None:
         self.broker.end_polls_of(worker.namespace, worker.worker_id)
 
-    def _count_expiry(self, row: Row) -> None:
-        self.node.metrics.lease_expiries[METRIC_KIND[row[3]]].inc()
+    def _count_expiry(self, row: DueRow) -> None:
+        assert row.kind is not None, "a task has a kind"
+        self.node.metrics.lease_expiries[METRIC_KIND[TaskKind(row.kind)]].inc()
 
     def handlers(self) -> Handlers:
         """The handlers of the plane by route name."""
@@ -132,14 +126,14 @@ class WorkerPlane:
     @property
     def loops(self) -> dict[str, Loop]:
         """The loops that must be running."""
-        return {"registry": self.registry, "lookout": self._lookout, "sweeper": self._sweeper}
+        return {"registry": self.registry, "lookout": self._lookout, "sweeper": self.sweeper}
 
     async def open(self) -> None:
         """Open the stores and start the loops."""
         await self.node.open()
         self.registry.start()
         self._lookout.start()
-        self._sweeper.start()
+        self.sweeper.start()
 
     async def drain(self) -> None:
         """Not ready any more; end every held poll and hold no more; return when nothing is in flight."""
@@ -150,7 +144,7 @@ class WorkerPlane:
 
     async def close(self) -> None:
         """Stop the loops, finish the pump, close the stores. No request is running any more."""
-        await self._sweeper.stop()
+        await self.sweeper.stop()
         await self._lookout.stop()
         await self.registry.stop()
         await asyncio.gather(*self._releases, return_exceptions=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dw_runtime.node.node import Node
 from dw_runtime.process.role import Application
 from dw_runtime.settings import Settings
-from dw_runtime.sweeps import Sweep, Sweeper, run_input, task_input
+from dw_runtime.sweeps import Sweeper
 
 SWEEP_SECONDS = 1.0
 SWEEP_LIMIT = 200
@@ -22,10 +22,8 @@ class SchedulerRole:
             name="scheduler-deadlines",
             holder=self._node.holder,
             interval_seconds=SWEEP_SECONDS,
-            sweeps=(
-                Sweep(statement="find_activity_deadlines", limit=SWEEP_LIMIT, to_input=task_input),
-                Sweep(statement="find_run_deadlines", limit=SWEEP_LIMIT, to_input=run_input),
-            ),
+            limit=SWEEP_LIMIT,
+            is_for_deadlines=True,
         )
         self.app: Application = self._node.serve({}, {"sweeper": self._sweeper})
 

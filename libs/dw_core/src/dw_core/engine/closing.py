@@ -92,7 +92,7 @@ def close_from_outside(
     closed_reason: str,
     command_id: str | None = None,
 ) -> None:
-    """Close a run whose code has no say: keep outcomes that were waiting, cancel the leased task and open activities."""
+    """Close a run whose code has no say: keep waiting outcomes, cancel the leased task and open activities."""
     _close_open_work(writer, command_id)
     writer.append(event_type, payload, workflow_command_id=command_id)
     _close_run(writer, status, closed_reason)

@@ -23,8 +23,8 @@ class Snapshot(msgspec.Struct, kw_only=True):
     """Sparse: holds the run and the rows its inputs asked for. ``run`` is None when there is no such run.
 
     ``tasks`` are open tasks by number, ``activities`` and ``groups`` by workflow sequence, ``receipts`` and
-    ``attempts`` answers already given, ``kept`` commands by the request ids that inputs repeat. :meth:`fold` replaces rows by a transition's after images, so that the next
-    input of the same batch decides on what the previous one did.
+    ``attempts`` answers already given, ``kept`` commands by the request ids that inputs repeat. :meth:`fold` replaces
+    rows by a transition's after images, so that the next input of the same batch decides on what the previous one did.
     """
 
     run: Run | None = None

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from dw_core.protocol.nul import nul_fields
 from dw_core.protocol.problems import Invalid, Problem
 from dw_runtime.http.headers import RawHeaders
+from dw_runtime.http.nul import find_nul
 from dw_runtime.http.validation import explain
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -83,10 +83,11 @@ class BodyDecoder:
     only after the namespace gate: :meth:`decode` raises for the first and *returns* the second.
     """
 
-    __slots__ = ("_decoder",)
+    __slots__ = ("_decoder", "_may_hold_nul")
 
     def __init__(self, request: type[msgspec.Struct] | None) -> None:
         self._decoder = None if request is None else msgspec.json.Decoder(request)
+        self._may_hold_nul: frozenset[str] = getattr(request, "MAY_HOLD_NUL", frozenset())
 
     def decode(self, body: bytes) -> tuple[Any, Invalid | None]:
         """The request struct, or None and what is wrong with it.
@@ -99,21 +100,22 @@ class BodyDecoder:
             if self._decoder is None:
                 value = _any_json.decode(body)
                 return None, None if isinstance(value, dict) else Invalid({"body": ["must be a JSON object"]})
-            request = self._decoder.decode(body)
-            return request, nul_fields(body, request)
+            return self._decoder.decode(body), find_nul(body, self._may_hold_nul)
         except msgspec.ValidationError as error:
+            return None, self._field_error(body, Invalid(explain(str(error))))
+        except Invalid as error:
             return None, self._field_error(body, error)
         except (msgspec.DecodeError, RecursionError) as error:
             raise _malformed(error) from error
 
     @staticmethod
-    def _field_error(body: bytes, error: msgspec.ValidationError) -> Invalid:
+    def _field_error(body: bytes, error: Invalid) -> Invalid:
         # The typed decoder stops at the first wrong field; a syntax error further on still wins.
         try:
             _any_json.decode(body)
         except (msgspec.DecodeError, RecursionError) as syntax:
             raise _malformed(syntax) from syntax
-        return Invalid(explain(str(error)))
+        return error
 
 
 def _too_large(limit_bytes: int) -> Problem:
