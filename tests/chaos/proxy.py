@@ -18,6 +18,7 @@ class Proxy:
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
         self._writers: set[asyncio.StreamWriter] = set()
+        self._open: set[asyncio.Task[None]] = set()
         self._swallowing = 0
         self._server: asyncio.Server | None = None
         self.is_refusing = False
@@ -34,6 +35,7 @@ class Proxy:
         self._server.close()
         self.is_refusing = True
         self.cut()
+        await asyncio.gather(*self._open)
 
     def cut(self) -> None:
         """Close every connection, whatever is under way."""
@@ -44,7 +46,12 @@ class Proxy:
         """Swallow the next ``count`` answers and close their connections."""
         self._swallowing = count
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._forward(reader, writer))
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.is_refusing:
             self.refused += 1
             writer.transport.abort()
@@ -56,12 +63,9 @@ class Proxy:
             return
         pair = {writer, forth}
         self._writers |= pair
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._pump(reader, forth, pair, is_answer=False))
-                group.create_task(self._pump(back, writer, pair, is_answer=True))
-        finally:
-            self._writers -= pair
+        ways = self._pump(reader, forth, pair, is_answer=False), self._pump(back, writer, pair, is_answer=True)
+        await asyncio.gather(*ways)
+        self._writers -= pair
 
     async def _pump(
         self,

@@ -156,7 +156,10 @@ class Pump:
 
     def _give_up(self, batch: Sequence[_Waiting], error: Exception) -> None:
         """Tell the callers. Polls keep waiting: the next tick looks at their queues again."""
-        _log.error("pump_batch_failed", inputs=len(batch), error=type(error).__name__, exc_info=error)
+        if isinstance(error, psycopg.OperationalError):
+            _log.warning("pump.database_failed", inputs=len(batch), error=type(error).__name__, sqlstate=error.sqlstate)
+        else:
+            _log.error("pump.batch_failed", inputs=len(batch), error=type(error).__name__, exc_info=error)
         for single in batch:
             if not single.reply.done():
                 single.reply.set_exception(error)
