@@ -36,6 +36,12 @@ def open_runs(database_url: str, queue: str) -> int:
     return int(row[0])
 
 
+def leased_tasks(database_url: str, queue: str) -> dict[str, str]:
+    """Owner of every leased task of a queue, by task id."""
+    with psycopg.connect(database_url, cursor_factory=psycopg.RawCursor) as connection:
+        return dict(connection.execute(_ROWS["leased_tasks"].encode(), (queue,)).fetchall())
+
+
 def check(database_url: str, queue: str, ledger: Ledger, *, complete: bool) -> int:
     """Check every run of a queue and that all of ``ledger`` is there; the number of runs.
 

@@ -17,3 +17,7 @@ ORDER BY r.run_id;
 -- name: open_runs
 -- How many runs of a queue are still open.
 SELECT count(*) FROM workflow_runs r WHERE r.queue = $1 AND r.closed_at IS NULL;
+
+-- name: leased_tasks
+-- Id and owner of the leased tasks of a queue.
+SELECT t.run_id || '.t' || t.task_number, t.lease_owner FROM workflow_tasks t WHERE t.queue = $1 AND t.state = 1;

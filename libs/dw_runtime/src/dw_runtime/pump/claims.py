@@ -83,11 +83,7 @@ class Claims:
         for want in wants:
             groups.setdefault((want.key, want.types, want.build_id, want.page_size), []).append(want)
         self._pending = list(groups.values())
-        self._asked = {
-            want.claimant.poll_request_id: want
-            for want in wants
-            if want.is_retry_unchecked and want.claimant.poll_request_id
-        }
+        self._asked = [want for want in wants if want.is_retry_unchecked and want.claimant.poll_request_id]
         self._snapshots: dict[str, Snapshot] = {}
         self._taken: set[tuple[str, int]] = set()
 
@@ -97,7 +93,8 @@ class Claims:
         wanted = encode_rows(_wanted(position, group) for position, group in enumerate(self._pending))
         found: list[Call] = [("pick_tasks", wanted)]
         if self._asked:
-            found.append(("find_polled", encode_rows(_polled(want) for want in self._asked.values())))
+            asked = encode_rows(_polled(position, want) for position, want in enumerate(self._asked))
+            found.append(("find_polled", asked))
         return found
 
     def match(self, picked: Rows, polled: Rows = ()) -> None:
@@ -105,7 +102,7 @@ class Claims:
         restored: set[int] = set()
         for row in polled:
             claimed = _claimed(_decode_task(row[1] or b""), _decode_run(row[2] or b""), row)
-            want = self._asked[claimed.task.poll_request_id or ""]
+            want = self._asked[int(row[7] or b"0")]
             if id(want) not in restored:
                 restored.add(id(want))
                 self.granted.append((want, claimed))
@@ -161,8 +158,9 @@ def _wanted(position: int, group: list[Want]) -> dict[str, object]:
     }
 
 
-def _polled(want: Want) -> dict[str, object]:
+def _polled(position: int, want: Want) -> dict[str, object]:
     return {
+        "position": position,
         "namespace": want.key.namespace,
         "kind": want.key.kind,
         "queue": want.key.queue,
