@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 from tests.chaos.checker import check, open_runs
-from tests.chaos.client import Client
+from tests.chaos.client import Client, Cut, exchange
 from tests.chaos.cluster import LEASE_SECONDS, Cluster
 from tests.chaos.proxy import Proxy
 from tests.chaos.workers import QUEUE, WORKFLOW_TYPE, Ledger, Worker
@@ -22,7 +22,6 @@ from tests.harness.waiting import eventually
 
 SHAPES = {"standalone": ("standalone", "scheduler"), "split": ("api-ingress", "matching", "matching", "scheduler")}
 RUNS = 40
-FAULTS = 8
 EVENTS_BETWEEN_FAULTS = 30
 
 
@@ -96,6 +95,14 @@ class Faults:
     async def restart(self) -> None:
         """A process is drained under load and started again."""
         process = self._rng.choice(self._cluster.processes)
+
+        async def is_serving() -> bool:
+            try:
+                return (await exchange(process.port, "GET", "/livez", b"", {})).status == 200
+            except Cut:
+                return False
+
+        await eventually(is_serving, f"{process.role} serves")
         process.send(signal.SIGTERM)
         assert await asyncio.to_thread(process.wait) == 0, f"{process.role} did not end politely"
         process.start()

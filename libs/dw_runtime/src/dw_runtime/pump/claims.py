@@ -98,7 +98,11 @@ class Claims:
         return found
 
     def match(self, picked: Rows, polled: Rows = ()) -> None:
-        """Give each poll at most one task."""
+        """Give each poll at most one task.
+
+        Workflow tasks go first: from then on what a claimed activity records is kept back, or the history that was read
+        for its run's workflow task would lack it.
+        """
         restored: set[int] = set()
         for row in polled:
             claimed = _claimed(_decode_task(row[1] or b""), _decode_run(row[2] or b""), row)
@@ -107,12 +111,12 @@ class Claims:
                 restored.add(id(want))
                 self.granted.append((want, claimed))
         self._pending = [[want for want in group if id(want) not in restored] for group in self._pending]
-        for row in picked:
-            self._grant(row)
+        found = [(_decode_task(row[1] or b""), row) for row in picked]
+        for task, row in sorted(found, key=lambda pair: pair[0].kind):
+            self._grant(task, row)
 
-    def _grant(self, row: Row) -> None:
+    def _grant(self, task: Task, row: Row) -> None:
         """One picked task. It stays ready when its run is busy or another poll of this pass has taken it."""
-        task = _decode_task(row[1] or b"")
         group = self._pending[int(row[7] or b"0")]
         task_key = (task.run_id, task.task_number)
         if row[2] is None or task_key in self._taken:

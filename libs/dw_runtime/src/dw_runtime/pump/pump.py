@@ -263,5 +263,9 @@ _CONFLICTS = (
 
 
 def _can_run_again(error: Exception, inputs: int) -> bool:
-    """Whether the inputs of a failed batch are worth a try of their own: not when the database has gone."""
-    return isinstance(error, _CONFLICTS) or (inputs > 1 and not isinstance(error, psycopg.OperationalError))
+    """Whether the inputs of a failed batch are worth a try of their own: not when the database has gone.
+
+    One run that somebody keeps locked is no reason to refuse the others of its batch.
+    """
+    is_lost = isinstance(error, psycopg.OperationalError) and not isinstance(error, psycopg.errors.LockNotAvailable)
+    return isinstance(error, _CONFLICTS) or (inputs > 1 and not is_lost)
