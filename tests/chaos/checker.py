@@ -42,6 +42,14 @@ def leased_tasks(database_url: str, queue: str) -> dict[str, str]:
         return dict(connection.execute(_ROWS["leased_tasks"].encode(), (queue,)).fetchall())
 
 
+def fingerprint(database_url: str) -> tuple[Any, ...]:
+    """Equal before and after something that changed no row but signs of life and leases."""
+    with psycopg.connect(database_url, cursor_factory=psycopg.RawCursor) as connection:
+        row = connection.execute(_ROWS["fingerprint"].encode()).fetchone()
+    assert row is not None
+    return tuple(row)
+
+
 def check(database_url: str, queue: str, ledger: Ledger, *, complete: bool) -> int:
     """Check every run of a queue and that all of ``ledger`` is there; the number of runs.
 

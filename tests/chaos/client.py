@@ -30,10 +30,11 @@ class Cut(Exception):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """Status and decoded body."""
+    """Status, decoded body, and the head as it came."""
 
     status: int
     body: Json
+    head: str = ""
 
 
 async def exchange(
@@ -60,7 +61,7 @@ async def exchange(
     if not found:
         raise Cut
     try:
-        return Answer(int(top.split(b" ", 2)[1]), msgspec.json.decode(content) if content else {})
+        return Answer(int(top.split(b" ", 2)[1]), msgspec.json.decode(content) if content else {}, top.decode())
     except (ValueError, msgspec.DecodeError) as error:
         raise Cut from error
 

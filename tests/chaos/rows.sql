@@ -21,3 +21,14 @@ SELECT count(*) FROM workflow_runs r WHERE r.queue = $1 AND r.closed_at IS NULL;
 -- name: leased_tasks
 -- Id and owner of the leased tasks of a queue.
 SELECT t.run_id || '.t' || t.task_number, t.lease_owner FROM workflow_tasks t WHERE t.queue = $1 AND t.state = 1;
+
+-- name: fingerprint
+-- How many rows every table of the server holds, and how far the runs have come.
+SELECT
+    (SELECT count(*) FROM workflow_instances), (SELECT count(*) FROM workflow_runs),
+    (SELECT count(*) FROM workflow_history_events), (SELECT count(*) FROM workflow_tasks),
+    (SELECT count(*) FROM workflow_task_receipts), (SELECT count(*) FROM activity_executions),
+    (SELECT count(*) FROM activity_attempts), (SELECT count(*) FROM workflow_inbox),
+    (SELECT count(*) FROM workflow_commands), (SELECT count(*) FROM worker_registrations),
+    (SELECT count(*) FROM workflow_namespaces), (SELECT sum(attempt) FROM workflow_tasks),
+    (SELECT sum(last_history_sequence + next_task_number) FROM workflow_runs);

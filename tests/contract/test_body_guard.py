@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ import pytest
 
 from dw_core.routes.catalogue import ROUTES
 from dw_core.routes.route import Route
-from dw_runtime.http.body import BodyDecoder
+from dw_runtime.http.body import BodyDecoder, ClientGone, read_body
 from dw_runtime.http.call import Call, Reply
 from dw_runtime.http.shell import ShellSettings
 from tests.contract.shell_client import OPERATOR, WORKER, build_shell, call
@@ -59,6 +59,15 @@ async def test_chunks_within_the_limit_are_joined() -> None:
     shell = build_shell({"worker_heartbeat": _ok})
     answer = await call(shell, "POST", HEARTBEAT, headers=WORKER, chunks=[b'{"work', b'er_id":', b'"w"}'])
     assert answer.status == 200
+
+
+async def test_a_client_that_stops_in_the_middle_of_its_body_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dw_runtime.http.body.BODY_SECONDS", 0.01)
+    parts: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+    parts.put_nowait({"type": "http.request", "body": b"{", "more_body": True})
+
+    with pytest.raises(ClientGone):
+        await read_body(parts.get, {}, 100)
 
 
 @pytest.mark.parametrize("body", [None, b"", b"{}", b"[]", b" [] "])
