@@ -50,6 +50,11 @@ class Link:
         self._is_exchanging = False
         self._texts = {name: text.encode() for name, text in statements().items()}
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection that has not been found lost."""
+        return self._connection is not None
+
     async def close(self) -> None:
         """Close the connection."""
         connection = self._connection
