@@ -15,7 +15,6 @@ import psycopg
 import structlog
 
 from dw_core.engine.inputs import Input, SweepTask, TimeOutRun
-from dw_core.engine.transition import Rejection
 from dw_core.protocol.problems import Problem
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.database import Database
@@ -108,19 +107,25 @@ class Sweeper:
                 continue
 
     async def pass_once(self) -> bool:
-        """One pass over everything that is due; False when a limit was reached and there may be more."""
+        """One pass over everything that is due; False when a limit was reached and there may be more.
+
+        An input that fails is left to the next pass and keeps none of the others back.
+        """
         found = await self._database.rows(
             "find_due", self._name, self._holder, LEASE_SECONDS, self._limit, self._is_for_deadlines
         )
         due = [DueRow(*row) for row in found]
-        replies = await asyncio.gather(*(self._pump.submit(row.to_input()) for row in due))
-        tasks = 0
+        replies = await asyncio.gather(*(self._pump.submit(row.to_input()) for row in due), return_exceptions=True)
+        tasks = failures = 0
         for row, reply in zip(due, replies, strict=True):
+            if isinstance(reply, BaseException):
+                failures += 1
+                log.warning("sweep.input_failed", sweep=self._name, run_id=row.run_id, error=type(reply).__name__)
             if row.task_number is not None:
                 tasks += 1
-                if not isinstance(reply, Rejection):
+                if isinstance(reply, dict):
                     self._recovered(row)
-        return max(tasks, len(due) - tasks) < self._limit
+        return failures > 0 or max(tasks, len(due) - tasks) < self._limit
 
 
 async def _quietly(work: Awaitable[object]) -> None:

@@ -44,7 +44,8 @@ class Heartbeat(msgspec.Struct, frozen=True):
 
 
 class Registry:
-    """Registers workers and answers who may poll. ``on_change`` is told of workers whose drain intent has changed."""
+    """Registers workers and answers who may poll. ``on_leave`` is told of workers that may no longer: their cohort
+    drains, or they are not registered any more."""
 
     def __init__(
         self,
@@ -52,12 +53,12 @@ class Registry:
         pump: Pump,
         *,
         stale_after_seconds: int,
-        on_drain: Callable[[Registration], None],
+        on_leave: Callable[[WorkerKey], None],
     ) -> None:
         self._database = database
         self._pump = pump
         self._stale_after = stale_after_seconds
-        self._on_drain = on_drain
+        self._on_leave = on_leave
         self._copies: dict[WorkerKey, _Copy] = {}
         self._condition = Condition("registry.refresh")
         self._task: asyncio.Task[None] | None = None
@@ -112,7 +113,7 @@ class Registry:
         """Remove a registration and return its workflow tasks to ready; how many, or None for an unknown worker."""
         if not await self._database.rows("forget_worker", namespace, worker_id):
             return None
-        self._copies.pop((namespace, worker_id), None)
+        self._forget((namespace, worker_id))
         runs = await self._database.rows("leased_runs", namespace, worker_id)
         replies = await asyncio.gather(
             *(self._pump.submit(RecoverLeases(run_id=run_id, lease_owner=worker_id)) for (run_id,) in runs)
@@ -133,6 +134,10 @@ class Registry:
         now = time.monotonic()
         self._copies[registration.namespace, registration.worker_id] = _Copy(registration, now, now)
         return registration
+
+    def _forget(self, key: WorkerKey) -> None:
+        self._copies.pop(key, None)
+        self._on_leave(key)
 
     async def _read(self, keys: list[WorkerKey]) -> list[Registration]:
         named = encode_rows({"namespace": namespace, "worker_id": worker_id} for namespace, worker_id in keys)
@@ -157,8 +162,8 @@ class Registry:
         for key, copy in list(kept.items()):
             fresh = found.get(key)
             if fresh is None:
-                self._copies.pop(key, None)
+                self._forget(key)
                 continue
             if fresh.is_draining and not copy.registration.is_draining:
-                self._on_drain(fresh)
+                self._on_leave(key)
             copy.registration, copy.read_at = fresh, time.monotonic()

@@ -24,7 +24,9 @@ SESSION_OPTIONS = " ".join(
         "timezone": "UTC",
         "lock_timeout": "5000",
         "statement_timeout": "30000",
-        "idle_in_transaction_session_timeout": "60000",
+        # No transaction pauses. One that does belongs to a process that stands still: it gives up its locks before
+        # those who wait for them give up.
+        "idle_in_transaction_session_timeout": "3000",
         # Every statement takes its rows as JSON, so that one plan fits every batch; planning anew costs a millisecond.
         "plan_cache_mode": "force_generic_plan",
         "jit": "off",

@@ -56,9 +56,9 @@ class Link:
         self._texts = {name: text.encode() for name, text in statements().items()}
 
     @property
-    def backend_pid(self) -> int | None:
-        """The Postgres process of the open connection."""
-        return None if self._connection is None else self._connection.pgconn.backend_pid
+    def is_connected(self) -> bool:
+        """Whether there is a connection that has not been found lost."""
+        return self._connection is not None
 
     async def close(self) -> None:
         """Close the connection."""
@@ -96,7 +96,7 @@ class Link:
             autocommit=True,
             options=SESSION_OPTIONS,
             connect_timeout=CONNECT_SECONDS,
-            application_name="dw-server",
+            fallback_application_name="dw-server",
         )
         connection.pgconn.nonblocking = 1
         connection.pgconn.enter_pipeline_mode()
