@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import psycopg
 
-from dw_core.engine.rows import Activity, Run, Task
+from dw_core.engine.rows import Activity, Run, Task, Timer
 from tests.chaos.workers import Ledger
 from tests.unit.engine.invariants import (
     OUTCOMES,
@@ -19,6 +19,7 @@ from tests.unit.engine.invariants import (
     liveness_20_21_24,
     outcome_29,
     shape_1_3_4_5,
+    timers_41,
 )
 
 Json = dict[str, Any]
@@ -99,6 +100,7 @@ class Found:
         inbox: list[Json],
         groups: list[Json],
         receipts: list[Json],
+        timers: list[Json],
     ) -> None:
         self.run = msgspec.convert(run, Run)
         self.history = history
@@ -109,6 +111,7 @@ class Found:
         self._inbox = inbox
         self._groups = groups
         self._receipts = receipts
+        self._timers = [msgspec.convert(timer, Timer) for timer in timers]
 
     def check(self) -> None:
         """Every invariant that concerns this run alone."""
@@ -117,7 +120,8 @@ class Found:
         shape_1_3_4_5(run, history)
         calls_6_7_8_13(run, history)
         groups_12(history)
-        liveness_20_21_24(run, self.tasks, self._activities, self._inbox)
+        liveness_20_21_24(run, self.tasks, self._activities, self._timers, self._inbox)
+        timers_41(history, self._timers, self._inbox)
         for activity in self._activities:
             mine = [row for row in self._attempts if row["sequence"] == activity.sequence]
             task = next((t for t in self.tasks if t.activity_sequence == activity.sequence), None)

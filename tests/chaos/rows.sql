@@ -9,7 +9,8 @@ SELECT
     (SELECT COALESCE(json_agg(a ORDER BY a.sequence, a.attempt), '[]') FROM activity_attempts a WHERE a.run_id = r.run_id),
     (SELECT COALESCE(json_agg(i ORDER BY i.ordinal), '[]') FROM workflow_inbox i WHERE i.run_id = r.run_id),
     (SELECT COALESCE(json_agg(g ORDER BY g.base_sequence), '[]') FROM workflow_parallel_groups g WHERE g.run_id = r.run_id),
-    (SELECT COALESCE(json_agg(c ORDER BY c.task_number), '[]') FROM workflow_task_receipts c WHERE c.run_id = r.run_id)
+    (SELECT COALESCE(json_agg(c ORDER BY c.task_number), '[]') FROM workflow_task_receipts c WHERE c.run_id = r.run_id),
+    (SELECT COALESCE(json_agg(m ORDER BY m.sequence), '[]') FROM workflow_timers m WHERE m.run_id = r.run_id)
 FROM workflow_runs r
 WHERE r.queue = $1
 ORDER BY r.run_id;

@@ -110,6 +110,14 @@ class Recorded:
         return [drawn, echoed, version, again, patched]
 
 
+@workflow.defn(name="patient")
+class Patient:
+    def run(self, ctx: WorkflowContext) -> Steps:
+        yield ctx.sleep(1)
+        yield ctx.sleep(0)
+        return (yield [ctx.start_timer(1), ctx.schedule_activity("double", [4]), ctx.start_timer(0)])
+
+
 @workflow.defn(name="broken")
 class Broken:
     def run(self, ctx: WorkflowContext) -> Steps:
@@ -190,6 +198,11 @@ async def test_side_effects_and_versions_are_replayed_as_recorded(client: Client
         drawn, echoed, version, again, patched = await result(client, queue, "recorded")
     assert drawn == echoed
     assert (version, again, patched) == (3, 3, True)
+
+
+async def test_timers_alone_and_beside_an_activity(client: Client, queue: str, working: Working) -> None:
+    async with working([Patient], [double]):
+        assert await result(client, queue, "patient") == [None, 8, None]
 
 
 async def test_a_failing_workflow_raises_at_its_client(client: Client, queue: str, working: Working) -> None:

@@ -6,13 +6,14 @@ from dw_runtime.node.node import Node
 from dw_runtime.process.role import Application
 from dw_runtime.settings import Settings
 from dw_runtime.sweeps import Sweeper
+from dw_scheduler.timers import TimerClock
 
 SWEEP_SECONDS = 1.0
 SWEEP_LIMIT = 200
 
 
 class SchedulerRole:
-    """The role as ``dw_runtime.process`` runs it: enforces activity timeouts and run deadlines."""
+    """The role as ``dw_runtime.process`` runs it: fires timers, enforces activity timeouts and run deadlines."""
 
     def __init__(self, settings: Settings) -> None:
         self._node = Node(settings, "scheduler")
@@ -25,12 +26,14 @@ class SchedulerRole:
             limit=SWEEP_LIMIT,
             is_for_deadlines=True,
         )
-        self.app: Application = self._node.serve({}, {"sweeper": self._sweeper})
+        self._timers = TimerClock(self._node.database, self._node.pump, holder=self._node.holder)
+        self.app: Application = self._node.serve({}, {"sweeper": self._sweeper, "timers": self._timers})
 
     async def startup(self) -> None:
         """Open the stores and start to sweep."""
         await self._node.open()
         self._sweeper.start()
+        self._timers.start()
 
     async def drain(self) -> None:
         """Not ready any more."""
@@ -38,6 +41,7 @@ class SchedulerRole:
 
     async def shutdown(self) -> None:
         """Give the lease back, finish the pump, close the stores."""
+        await self._timers.stop()
         await self._sweeper.stop()
         await self._node.close()
 

@@ -34,3 +34,23 @@ CROSS JOIN LATERAL (
         LIMIT $4
     )
 ) due;
+
+-- name: find_due_timers
+-- One look of the timer clock: the lease $1 for $2 and $3 seconds as above, and with it at most $5 pending timers that
+-- come due within $4 seconds, with how many seconds are left.
+WITH held AS MATERIALIZED (
+    INSERT INTO service_leases AS l (name, holder, expires_at)
+    VALUES ($1, $2, dw_now() + make_interval(secs => $3))
+    ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
+    WHERE l.holder = excluded.holder OR l.expires_at <= dw_now()
+    RETURNING l.name
+)
+SELECT due.run_id, due.sequence, due.seconds
+FROM held
+CROSS JOIN LATERAL (
+    SELECT t.run_id, t.sequence, EXTRACT(EPOCH FROM t.due_at - dw_now())::float8 AS seconds
+    FROM workflow_timers t
+    WHERE t.status = 'pending' AND t.due_at <= (SELECT dw_now()) + make_interval(secs => $4)
+    ORDER BY t.due_at
+    LIMIT $5
+) due;
