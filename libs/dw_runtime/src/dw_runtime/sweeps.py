@@ -18,6 +18,7 @@ from dw_core.engine.inputs import Input, SweepTask, TimeOutRun
 from dw_core.protocol.problems import Problem
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.database import Database
+from dw_runtime.telemetry.condition import Condition
 
 log = structlog.get_logger(__name__)
 
@@ -71,6 +72,7 @@ class Sweeper:
         self._is_for_deadlines = is_for_deadlines
         self._recovered = recovered
         self._task: asyncio.Task[None] | None = None
+        self._condition = Condition("sweep", sweep=name)
         self._stopping = asyncio.Event()
 
     def start(self) -> None:
@@ -94,8 +96,9 @@ class Sweeper:
         while not self._stopping.is_set():
             try:
                 found_all = await self.pass_once()
+                self._condition.works()
             except (psycopg.Error, OSError, TimeoutError, Problem) as error:
-                log.warning("sweep.failed", sweep=self._name, error=type(error).__name__)
+                self._condition.failed(error)
                 found_all = True
             pause = self._interval * random.uniform(0.8, 1.2) if found_all else 0.0
             try:

@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 import psycopg
-import structlog
 
 from dw_core.engine.inputs import RecoverLeases
 from dw_core.engine.transition import Rejection
@@ -19,8 +18,7 @@ from dw_core.workers.registration import Registration, not_registered, register
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.database import Database
 from dw_runtime.store.loading import encode_rows
-
-log = structlog.get_logger(__name__)
+from dw_runtime.telemetry.condition import Condition
 
 REFRESH_SECONDS: Final = 5.0
 """How old a copy may be, and how often the workers that poll here are refreshed, all in one statement."""
@@ -62,6 +60,7 @@ class Registry:
         self._stale_after = stale_after_seconds
         self._on_leave = on_leave
         self._copies: dict[WorkerKey, _Copy] = {}
+        self._condition = Condition("registry.refresh")
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -142,15 +141,16 @@ class Registry:
 
     async def _read(self, keys: list[WorkerKey]) -> list[Registration]:
         named = encode_rows({"namespace": namespace, "worker_id": worker_id} for namespace, worker_id in keys)
-        return [_decode(text) for (text,) in await self._database.rows("touch_workers", named, REFRESH_SECONDS)]
+        return [_decode(text) for (text,) in await self._database.read("touch_workers", named, REFRESH_SECONDS)]
 
     async def _loop(self) -> None:
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
             try:
                 await self._refresh()
+                self._condition.works()
             except (psycopg.Error, OSError, TimeoutError) as error:
-                log.warning("registry.refresh_failed", error=type(error).__name__)
+                self._condition.failed(error)
 
     async def _refresh(self) -> None:
         now = time.monotonic()

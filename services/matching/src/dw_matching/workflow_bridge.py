@@ -81,7 +81,7 @@ class WorkflowTasks:
         """One page, cut at what the claim saw; see the protocol."""
         fence = _fence(namespace, task_id, lease_owner, attempt)
         last = (await self._report(CheckWorkflowTask(**fence)))["claimed_history_sequence"]
-        rows = await self._database.rows("read_history_page", fence["run_id"], after_sequence, last, page_size)
+        rows = await self._database.read("read_history_page", fence["run_id"], after_sequence, last, page_size)
         page = read_page(rows[0][0])
         until = page.last_sequence or last
         has_more = until < last
