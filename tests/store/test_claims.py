@@ -57,5 +57,5 @@ async def test_a_workflow_task_comes_with_all_the_history_it_claims(database_url
         plane.pump.probe(keys)
         activity, workflow = await asyncio.wait_for(asyncio.gather(*held), 10)
         assert activity.task.attempt == 1
-        events = msgspec.json.decode(b"[" + (workflow.history or b"") + b"]")
+        events = msgspec.json.decode(b"[" + workflow.history.events + b"]")
         assert [event["sequence"] for event in events] == list(range(1, workflow.task.claimed_history_sequence + 1))

@@ -16,7 +16,7 @@ from dw_runtime.telemetry.metrics import Metrics
 from tests.harness.waiting import eventually
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
-APPLICATION = "link-under-test"
+APPLICATION = "dw-server"
 LOSSES = 60
 
 
@@ -27,7 +27,7 @@ def run(request: pytest.FixtureRequest, database_url: str) -> Callable[[Callable
     async def with_link(test: Callable[[Link], Awaitable[None]]) -> None:
         complaints: list[dict[str, object]] = []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
-        link = Link(f"{database_url}?application_name={APPLICATION}", Metrics())
+        link = Link(database_url, Metrics())
         try:
             await test(link)
         finally:
@@ -50,7 +50,7 @@ async def ask_once(link: Link) -> None:
 async def terminate(database_url: str) -> None:
     """End the link's backend; return when it has gone."""
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as admin:
-        named = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
+        named = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
         await admin.execute(f"SELECT pg_terminate_backend(pid) FROM ({named}) AS found", (APPLICATION,))
 
         async def has_gone() -> bool:

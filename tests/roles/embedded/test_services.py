@@ -48,6 +48,25 @@ def test_data_survives_a_restart_and_no_process_is_left(data_folder: Path) -> No
         assert query(services.database_url, "SELECT answer FROM kept") == [(42,)]
 
 
+def test_an_interrupted_creation_does_not_spoil_the_folder(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = subprocess.run
+
+    def interrupted(command: list[str], **arguments: object) -> object:
+        done = run(command, **arguments)  # type: ignore[call-overload]  # passed on as it came
+        if "-D" not in command:
+            return done
+        folder = Path(command[command.index("-D") + 1])
+        (folder / "global" / "pg_control").unlink()
+        raise KeyboardInterrupt(done)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("dw_standalone.embedded.postgres.subprocess.run", interrupted)
+        with pytest.raises(KeyboardInterrupt), EmbeddedServices(data_folder, is_fast=True):
+            pass
+    with EmbeddedServices(data_folder, is_fast=True) as services:
+        assert query(services.database_url, "SELECT 1") == [(1,)]
+
+
 def test_both_servers_ask_for_a_password(data_folder: Path) -> None:
     with EmbeddedServices(data_folder, is_fast=True) as services:
         port = services.database_url.rsplit(":", 1)[1].split("/")[0]

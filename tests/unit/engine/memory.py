@@ -263,17 +263,15 @@ class Memory:
             has_leased = any(t["kind"] == 0 and t["state"] == 1 for t in self.of_run("tasks", run_id))
             tail: Row = (_encode(has_leased), _encode(activity), None, None)
         else:
-            history = ",".join(event["body"] for event in self.of_run("events", run_id))
-            tail = (b"false", None, self.details[run_id]["arguments"].encode(), history.encode())
+            tail = (b"false", None, self.details[run_id]["arguments"].encode(), _page(self.of_run("events", run_id)))
         return (_encode(self.now), _encode(task), _encode(run), *tail, _encode(position))
 
     def _read_pages(self, asked: str) -> list[Row]:
         pages: list[Row] = []
         for row in _rows(asked):
             events = self.of_run("events", row["run_id"])[: row["up_to"]]
-            history = ",".join(event["body"] for event in events)
             arguments = self.details[row["run_id"]]["arguments"]
-            pages.append((row["run_id"].encode(), arguments.encode(), history.encode()))
+            pages.append((row["run_id"].encode(), arguments.encode(), _page(events)))
         return pages
 
     # -- writing -----------------------------------------------------------------------------------------------------
@@ -351,3 +349,8 @@ class Memory:
     def _fill_inboxes(self, rows: str) -> list[Row]:
         self.inbox.extend(_rows(rows))
         return []
+
+
+def _page(events: Sequence[Json]) -> bytes:
+    """A history page, which is never cut here."""
+    return f"{len(events)} {','.join(event['body'] for event in events)}".encode()

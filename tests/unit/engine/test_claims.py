@@ -26,7 +26,7 @@ def test_a_workflow_claim_remembers_how_much_history_its_worker_sees(world: Worl
     assert (task.claimed_history_sequence, task.sweep_at) == (2, task.lease_expires_at)
     assert world.workflow_task(run_id) == task
     assert claimed.arguments == world.memory.details[run_id]["arguments"]
-    assert claimed.history == ",".join(row["body"] for row in world.memory.of_run("events", run_id)).encode()
+    assert claimed.history.events == ",".join(row["body"] for row in world.memory.of_run("events", run_id)).encode()
 
 
 def test_polls_take_due_tasks_by_priority_and_age(world: World) -> None:
@@ -58,7 +58,7 @@ def test_a_task_that_is_opened_while_a_poll_waits_is_leased_in_the_same_transact
     assert world.types(run_id)[-1] == "ActivityStarted"
     world.complete_activity(world.dispatched[1].task)
     woken = world.dispatched[2]
-    assert woken.history == ",".join(row["body"] for row in world.memory.of_run("events", run_id)).encode()
+    assert woken.history.events == ",".join(row["body"] for row in world.memory.of_run("events", run_id)).encode()
     assert woken.arguments == first.arguments
 
 

@@ -16,6 +16,9 @@ HISTORY_PAGE_SIZE_DEFAULT = 500
 HISTORY_PAGE_SIZE_MAX = 1000
 """Events per history page (worker-plane §8.3)."""
 
+HISTORY_PAGE_BYTES_MAX = 4_194_304
+"""A history page ends with the event that reaches this many bytes, whatever number of events was asked for."""
+
 HISTORY_COMPRESSION_THRESHOLD_EVENTS = 50
 """A page is compressed on request when it has more events than this (worker-plane §8.4)."""
 

@@ -43,9 +43,9 @@ class HistoryHandlers:
         page = await self._page(call, after, size)
         if is_following:
             page = await self._follow(call, page, after, size)
-        reached = min(after + size, max(after, page.last_sequence))
+        reached = page.page.last_sequence or after
         has_more = reached < page.last_sequence or (is_following and not page.is_closed)
-        return Reply(_document(call, page.events, encode_page_token(reached) if has_more else None))
+        return Reply(_document(call, page.page.events, encode_page_token(reached) if has_more else None))
 
     async def _page(self, call: Call, after: int, size: int) -> HistoryPage:
         params = call.params
@@ -56,7 +56,7 @@ class HistoryHandlers:
     async def _follow(self, call: Call, page: HistoryPage, after: int, size: int) -> HistoryPage:
         """Look again until there is an event, the run is closed, the time is up or this process stops."""
         deadline = time.monotonic() + LONG_POLL_DEFAULT_SECONDS
-        while not page.events and not page.is_closed and not call.draining.is_set():
+        while not page.page.events and not page.is_closed and not call.draining.is_set():
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 break

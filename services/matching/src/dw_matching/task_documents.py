@@ -43,10 +43,10 @@ RESUME_FIELDS = (
 _NO_RESUME = dict.fromkeys(RESUME_FIELDS)
 
 
-def workflow_task(claimed: Claimed, page_size: int, accept_encoding: str | None, limits: Limits) -> dict[str, Any]:
+def workflow_task(claimed: Claimed, accept_encoding: str | None, limits: Limits) -> dict[str, Any]:
     """The workflow task object with its first page of history, whose stored bytes are spliced in."""
     task, run = claimed.task, claimed.run
-    last = task.claimed_history_sequence
+    last, reached = task.claimed_history_sequence, claimed.history.last_sequence
     return {
         "task_kind": "workflow",
         "task_id": task_id(task.run_id, task.task_number),
@@ -63,8 +63,8 @@ def workflow_task(claimed: Claimed, page_size: int, accept_encoding: str | None,
         "run_status": run.status,
         "last_history_sequence": last,
         "total_history_events": last,
-        **history_page(claimed.history, min(page_size, last), accept_encoding),
-        "next_history_page_token": encode_page_token(page_size) if last > page_size else None,
+        **history_page(claimed.history.events, reached, accept_encoding),
+        "next_history_page_token": encode_page_token(reached) if last > reached else None,
         "lease_owner": task.lease_owner,
         "lease_expires_at": wire_time(task.lease_expires_at),
         "cancel_requested": False,

@@ -29,6 +29,7 @@ from dw_matching.waiting import wait_for_task
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
 from dw_runtime.store.database import Database
+from dw_runtime.store.pages import read_page
 
 
 class WorkflowTasks:
@@ -44,7 +45,7 @@ class WorkflowTasks:
     async def poll(self, poll: Poll) -> dict[str, Any] | None:
         """Wait for a task; see the protocol."""
         claimed = await wait_for_task(self._broker, poll, TaskKind.WORKFLOW, self._lease_seconds)
-        return None if claimed is None else workflow_task(claimed, poll.page_size, poll.accept_encoding, self._limits)
+        return None if claimed is None else workflow_task(claimed, poll.accept_encoding, self._limits)
 
     async def claim(self, namespace: str, task_id: str, lease_owner: str) -> dict[str, Any]:
         """Lease one particular task; see the protocol."""
@@ -80,13 +81,14 @@ class WorkflowTasks:
         """One page, cut at what the claim saw; see the protocol."""
         fence = _fence(namespace, task_id, lease_owner, attempt)
         last = (await self._report(CheckWorkflowTask(**fence)))["claimed_history_sequence"]
-        until = min(after_sequence + page_size, last)
         rows = await self._database.read("read_history_page", fence["run_id"], after_sequence, last, page_size)
+        page = read_page(rows[0][0])
+        until = page.last_sequence or last
         has_more = until < last
         return {
             "task_id": task_id,
             "workflow_task_attempt": attempt,
-            **history_page((rows[0][0] or "").encode(), until - after_sequence, accept_encoding),
+            **history_page(page.events, max(until - after_sequence, 0), accept_encoding),
             "total_history_events": last,
             "has_more": has_more,
             "next_after_sequence": until,

@@ -14,6 +14,7 @@ from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import WakeKey
 from dw_runtime.store.link import Call, Row, Rows
 from dw_runtime.store.loading import encode_rows
+from dw_runtime.store.pages import EMPTY, Page, read_page
 from dw_runtime.store.writing import WriteSet
 
 
@@ -30,13 +31,13 @@ class Want(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claimed(msgspec.Struct, frozen=True, kw_only=True):
-    """A task leased to a poll, with what its worker needs: ``history`` the JSON fragment of its first page."""
+    """A task leased to a poll, with what its worker needs: ``history`` is the first page of a workflow task's."""
 
     task: Task
     run: Run
     activity: Activity | None
     arguments: str | None
-    history: bytes | None
+    history: Page = EMPTY
 
 
 class Waiters(Protocol):
@@ -177,7 +178,7 @@ def _polled(position: int, want: Want) -> dict[str, object]:
 def _claimed(task: Task, run: Run, row: Row) -> Claimed:
     activity = _decode_activity(row[4]) if row[4] else None
     arguments = activity.arguments if activity is not None else (row[5] or b"").decode()
-    return Claimed(task=task, run=run, activity=activity, arguments=arguments, history=row[6])
+    return Claimed(task=task, run=run, activity=activity, arguments=arguments, history=read_page(row[6]))
 
 
 def _snapshot(run: Run, *, has_leased_task: bool) -> Snapshot:

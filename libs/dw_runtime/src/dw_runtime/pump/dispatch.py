@@ -17,6 +17,7 @@ from dw_core.engine.transition import WakeKey
 from dw_runtime.pump.claims import Claimed, Waiters, Want
 from dw_runtime.store.link import Call, Rows
 from dw_runtime.store.loading import encode_rows
+from dw_runtime.store.pages import EMPTY, Page, read_page
 from dw_runtime.store.writing import TaskKey, WriteSet
 
 Granted = list[tuple[Want, Claimed]]
@@ -54,12 +55,13 @@ def _lease(
     snapshot.fold(transition)
     leased = transition.tasks[task.task_number]
     assert leased is not None, "a claim leaves the task open"
-    arguments = history = None
+    arguments, history = None, EMPTY
     if activity is not None:
         arguments = activity.arguments
     elif task.run_id in writes.details:
         arguments = writes.details[task.run_id].arguments
-        history = ",".join(event.body for event in writes.events if event.run_id == task.run_id).encode()
+        events = ",".join(event.body for event in writes.events if event.run_id == task.run_id).encode()
+        history = Page(events, leased.claimed_history_sequence)
     return Claimed(task=leased, run=transition.run, activity=activity, arguments=arguments, history=history)
 
 
@@ -79,7 +81,7 @@ def missing_pages(granted: Granted) -> list[Call]:
 
 def with_pages(granted: Granted, rows: Rows) -> Granted:
     """The grants with what ``read_pages`` has found."""
-    pages = {(run_id or b"").decode(): (arguments or b"", page) for run_id, arguments, page in rows}
+    pages = {(run_id or b"").decode(): (arguments or b"", read_page(page)) for run_id, arguments, page in rows}
     return [
         (
             want,

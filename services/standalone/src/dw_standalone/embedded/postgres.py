@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import time
@@ -96,6 +97,9 @@ class EmbeddedPostgres:
         return self._child is not None and self._child.exit_code() is not None
 
     def _create(self, account: Account, binaries: Path) -> None:
+        """Make the cluster under a working name first, so that a creation that is interrupted leaves no half of one."""
+        making = self._folder / "cluster.making"
+        shutil.rmtree(making, ignore_errors=True)
         password = secrets.token_urlsafe(24)
         self._password_file.write_text(f"{password}\n")
         self._password_file.chmod(0o600)
@@ -103,7 +107,7 @@ class EmbeddedPostgres:
             os.chown(self._password_file, account.uid, account.gid)
         command = account.command(
             str(binaries / "initdb"),
-            *("-D", str(self._cluster), "-U", SUPERUSER, "-A", "scram-sha-256", f"--pwfile={self._password_file}"),
+            *("-D", str(making), "-U", SUPERUSER, "-A", "scram-sha-256", f"--pwfile={self._password_file}"),
             *("-E", "UTF8", "--no-locale", "--no-sync", "--no-instructions"),
         )
         try:
@@ -115,6 +119,7 @@ class EmbeddedPostgres:
         if done.returncode != 0:
             reason = (done.stderr.strip().splitlines() or ["no output"])[-1].rstrip(".")
             raise EmbeddedError(f"The data folder {self._cluster} cannot be created: {reason}.")
+        making.rename(self._cluster)
 
     def _launch(self, account: Account, binaries: Path, port: int) -> Child:
         options = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]

@@ -272,18 +272,23 @@ CREATE TABLE service_leases (
     expires_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);
 
--- A page of history as one JSON fragment. VOLATILE: it reads what is committed now, even inside a claiming statement
--- that began before it got its locks.
+-- A page of history: the sequence of its last event, a space, and the events as one JSON fragment; null when there is
+-- none. It ends with the event that fills HISTORY_PAGE_BYTES_MAX, so that no history can be too large to be read.
+-- VOLATILE: it reads what is committed now, even inside a claiming statement that began before it got its locks.
 CREATE FUNCTION dw_history_page(of_run text, after_sequence bigint, up_to bigint, page_size integer)
 RETURNS text LANGUAGE sql VOLATILE AS $$
-    SELECT string_agg(page.body, ',' ORDER BY page.sequence)
+    SELECT max(page.sequence) || ' ' || string_agg(page.body, ',' ORDER BY page.sequence)
     FROM (
-        SELECT e.sequence, e.body
-        FROM workflow_history_events e
-        WHERE e.run_id = of_run AND e.sequence > after_sequence AND e.sequence <= up_to
-        ORDER BY e.sequence
-        LIMIT page_size
+        SELECT e.sequence, e.body, sum(octet_length(e.body)) OVER (ORDER BY e.sequence) - octet_length(e.body) AS earlier
+        FROM (
+            SELECT e.sequence, e.body
+            FROM workflow_history_events e
+            WHERE e.run_id = of_run AND e.sequence > after_sequence AND e.sequence <= up_to
+            ORDER BY e.sequence
+            LIMIT page_size
+        ) e
     ) page
+    WHERE page.earlier < 4194304
 $$;
 
 -- Whether the run's workflow task is leased right now. VOLATILE for the same reason.

@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 
 from dw_core.engine.rows import Run
+from dw_runtime.store.pages import Page
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,9 +79,9 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
 
 
 class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Events after a position, joined by commas as they are stored. ``last_sequence`` is the run's newest event."""
+    """Events after a position. ``last_sequence`` is the run's newest event."""
 
-    events: bytes
+    page: Page
     last_sequence: int
     is_closed: bool
 

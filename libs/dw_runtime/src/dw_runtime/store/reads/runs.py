@@ -7,6 +7,7 @@ import msgspec
 from dw_core.engine.rows import Run
 from dw_core.protocol.problems import Problem
 from dw_runtime.store.database import Database, first
+from dw_runtime.store.pages import read_page
 from dw_runtime.store.reads.rows import (
     DescribedRun,
     HistoryPage,
@@ -91,7 +92,7 @@ class RunReads:
         last_sequence, is_closed, events = row
         if last_sequence is None:
             raise run_not_found(workflow_id, run_id)
-        return HistoryPage(events=(events or "").encode(), last_sequence=last_sequence, is_closed=is_closed)
+        return HistoryPage(page=read_page(events), last_sequence=last_sequence, is_closed=is_closed)
 
     async def exists(self, namespace: str, workflow_id: str, run_id: str) -> bool:
         """Whether the run is one of the workflow id's runs."""
