@@ -18,7 +18,7 @@ import structlog
 from dw_core.engine.inputs import Input, SweepTask, TimeOutRun
 from dw_core.engine.transition import Rejection
 from dw_core.protocol.problems import Problem
-from dw_runtime.pump.pump import Pump
+from dw_runtime.pump.pump import Pump, Reply
 from dw_runtime.store.database import Database, Row
 
 log = structlog.get_logger(__name__)
@@ -30,12 +30,17 @@ Find = Callable[[Row], Input]
 
 
 class Sweep(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look for: a statement that finds due rows, at most ``limit``, and the input each row becomes."""
+    """What to look for: a statement that finds due rows, at most ``limit``, and the input each row becomes.
+
+    ``to_input`` None means that the statement itself has done what was due, on rows that no run owns. ``also`` are
+    further parameters of the statement.
+    """
 
     statement: str
     limit: int
-    to_input: Find
+    to_input: Find | None
     settled: Callable[[Row], None] | None = None
+    also: tuple[int, ...] = ()
 
 
 def task_input(row: Row) -> Input:
@@ -106,13 +111,18 @@ class Sweeper:
             return True
         found_all = True
         for sweep in self._sweeps:
-            rows = await self._database.rows(sweep.statement, sweep.limit)
+            rows = await self._database.rows(sweep.statement, sweep.limit, *sweep.also)
             found_all = found_all and len(rows) < sweep.limit
-            replies = await asyncio.gather(*(self._pump.submit(sweep.to_input(row)) for row in rows))
+            replies = await self._submit(sweep.to_input, rows)
             for row, reply in zip(rows, replies, strict=True):
                 if sweep.settled is not None and not isinstance(reply, Rejection):
                     sweep.settled(row)
         return found_all
+
+    async def _submit(self, to_input: Find | None, rows: Sequence[Row]) -> Sequence[Reply]:
+        if to_input is None:
+            return [{}] * len(rows)
+        return await asyncio.gather(*(self._pump.submit(to_input(row)) for row in rows))
 
 
 async def _quietly(work: Awaitable[object]) -> None:

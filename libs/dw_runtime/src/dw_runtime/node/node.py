@@ -90,7 +90,9 @@ class Node:
         self.bus: WakeBus = NoBus()
         if settings.stores.redis_url is not None:
             self._redis = redis.Redis.from_url(settings.stores.redis_url, socket_connect_timeout=0.5)
-            self.bus = RedisBus(settings.stores.redis_url, self.metrics, on_wake=on_wake, on_reset=on_reset)
+            self.bus = RedisBus(settings.stores.redis_url, self.metrics, on_wake=self._hear, on_reset=on_reset)
+        self._on_wake = on_wake
+        self._listeners: dict[WakeKey, Callable[[], None]] = {}
         self.waiters = None if waiters is None else waiters(self.metrics)
         self.pump = Pump(
             settings.stores.database_url, self.metrics, limits=self.limits, publish=self._publish, waiters=self.waiters
@@ -101,6 +103,25 @@ class Node:
 
     def _publish(self, keys: Iterable[WakeKey]) -> None:
         self.bus.publish(keys)
+
+    def announce(self, keys: Iterable[WakeKey]) -> None:
+        """Wake whoever waits for these keys, in this process at once and in the others by signal."""
+        keys = list(keys)
+        for key in keys:
+            self._hear(key)
+        self.bus.publish(keys)
+
+    def listen(self, key: WakeKey, callback: Callable[[], None]) -> None:
+        """Have ``callback`` called when this key is announced anywhere; a lost signal is the listener's own matter."""
+        self._listeners[key] = callback
+        self.bus.listen(key)
+
+    def _hear(self, key: WakeKey) -> None:
+        callback = self._listeners.get(key)
+        if callback is None:
+            self._on_wake(key)
+        else:
+            callback()
 
     def serve(self, handlers: Handlers, loops: dict[str, Loop]) -> Application:
         """Build the shell and the application around the role's handlers; ``loops`` show in ``/livez``."""
