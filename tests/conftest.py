@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import random
 import uuid
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,8 @@ class SharedStores:
         """Stop what was started."""
         self._stack.close()
 
+
+NewDatabase = Callable[[str], AbstractContextManager[str]]
 
 SHARED = pytest.StashKey[SharedStores]()
 
@@ -99,11 +101,18 @@ def redis_url(stores: Stores) -> str:
 
 
 @pytest.fixture(scope="session")
-def database_url(pytestconfig: pytest.Config, postgres_url: str) -> Iterator[str]:
-    """A migrated database with its default namespace, of this test process alone."""
+def new_database(pytestconfig: pytest.Config, postgres_url: str) -> NewDatabase:
+    """Makes migrated databases of this test process alone; each is named by a word of the caller's."""
     told = getattr(pytestconfig, "workerinput", {})
     run_id = told["dw_stores"][2] if "dw_stores" in told else pytestconfig.stash[SHARED].run_id
-    with copied_database(postgres_url, run_id, told.get("workerid", "main")) as url:
+    process = told.get("workerid", "main")
+    return lambda word: copied_database(postgres_url, run_id, f"{process}_{word}")
+
+
+@pytest.fixture(scope="session")
+def database_url(new_database: NewDatabase) -> Iterator[str]:
+    """A migrated database with its default namespace, of this test process alone."""
+    with new_database("shared") as url:
         yield url
 
 

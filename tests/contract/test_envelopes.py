@@ -104,7 +104,7 @@ async def test_a_lost_database_tells_a_poll_to_repeat_itself() -> None:
     assert answer.headers["retry-after"] == "1"
     expected = {
         "reason": "backend_unavailable",
-        "poll_status": "unavailable",
+        "poll_status": "backend_unavailable",
         "task": None,
         "operation": "poll_workflow_task",
         "outcome": "unknown",
@@ -119,6 +119,20 @@ async def test_a_lost_database_tells_a_poll_to_repeat_itself() -> None:
     _assert_worker(answer)
     answer = await call(shell, "GET", CONTROL_PATH, headers=OPERATOR)
     assert (answer.status, answer.json["reason"], b"10.0.0.1" in answer.raw) == (503, "backend_unavailable", False)
+
+
+async def test_a_lost_database_tells_a_worker_to_repeat_its_request() -> None:
+    shell = build_shell(dict.fromkeys(("worker_register", "workflow_task_heartbeat"), _loses_the_database))
+    body: dict[str, Any] = {"worker_id": "w-1", "task_queue": "orders", "runtime": "python"}
+    answer = await call(shell, "POST", "/api/worker/register", headers=WORKER, body=body)
+    told = {"reason": "backend_unavailable", "outcome": "unknown", "retryable": True, "retry_after_seconds": 1}
+    expected = told | {"operation": "register_worker", "worker_id": "w-1", "task_queue": "orders"}
+    assert {name: answer.json[name] for name in expected} == expected
+    fence = {"lease_owner": "w-1", "workflow_task_attempt": 3}
+    answer = await call(shell, "POST", "/api/worker/workflow-tasks/t-1/heartbeat", headers=WORKER, body=fence)
+    expected = told | fence | {"operation": "heartbeat_workflow_task", "worker_id": "w-1", "task_id": "t-1"}
+    assert {name: answer.json[name] for name in expected} == expected
+    assert answer.json["task_queue"] is None
 
 
 async def test_missing_secrets_are_our_fault_on_both_planes() -> None:

@@ -72,11 +72,13 @@ RUN = {
     "last_wake_sequence": 9,
     "consumed_wake_sequence": 9,
     "open_activity_count": 0,
+    "open_timer_count": 0,
     "task_failure_count": 0,
     "replay_blocked": False,
 }
 TASK = QUEUE | {"run_id": RUN_ID, "task_number": 3, "position": 0, "slots": 10, "types": None, "page_size": 100}
 POINT = {"run_id": RUN_ID, "task_number": 2, "sequence": 1, "attempt": 1}
+TIMER = {"run_id": RUN_ID, "sequence": 99, "kind": "timer", "status": "pending", "delay_seconds": 1}
 GROUP = {"run_id": RUN_ID, "base_sequence": 1, "change_id": "change"}
 
 
@@ -95,6 +97,9 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
         rows({"command_id": NEW_ID}),
     ),
     "start_runs": (rows(RUN | {"run_id": NEW_ID, "arguments": "", "memo": {}}),),
+    "open_timers": (rows(TIMER),),
+    "end_timers": (rows(TIMER),),
+    "find_due_timers": ("timers", "me", 5, 2, 500),
     "open_groups": (rows(GROUP),),
     "count_groups": (rows(GROUP),),
     "record_markers": (rows(GROUP),),
@@ -109,6 +114,7 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
         rows(GROUP),
         rows({"lease_owner": "worker-1", "poll_request_id": "poll-1"}),
         rows({"namespace": "seed-1", "workflow_id": "w-1", "request_id": "r-1"}),
+        rows(POINT),
     ),
     "read_pages": (rows({"run_id": RUN_ID, "up_to": 6, "page_size": 100}),),
     "read_settled": (rows(POINT),),
@@ -128,11 +134,8 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "settle_query": (RUN_ID, 2, "answer", None),
     "reoffer_queries_of": (rows({"namespace": "seed-1", "worker_id": "worker-1"}),),
     "sweep_queries": (200, 60),
-    "hold_lease": ("sweeps", "me", 5),
     "drop_lease": ("sweeps", "me"),
-    "find_expired_leases": (25,),
-    "find_activity_deadlines": (100,),
-    "find_run_deadlines": (25,),
+    "find_due": ("sweeps", "me", 5, 25, False),
     "lock_worker": ("seed-1", "worker-1"),
     "save_worker": (json.dumps({"namespace": "seed-1", "worker_id": "worker-1"}),),
     "beat_worker": ("seed-1", "worker-1", None, None, None),

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from dw_core.engine.commands.parse import SUPPORTED_COMMANDS
 from dw_core.history.compression import choose_encoding, compress, decompress
 from dw_core.history.paging import decode_page_token, encode_page_token
-from dw_core.protocol.capabilities import SUPPORTED_COMMANDS, CapabilityOptions, server_capabilities
+from dw_core.protocol.capabilities import CapabilityOptions, server_capabilities
 from dw_core.protocol.describe import clamp_long_poll_timeout, describe, long_poll_semantics
 from dw_core.protocol.problems import Invalid, Problem
 from dw_core.protocol.timestamps import wire_time

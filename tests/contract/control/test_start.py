@@ -97,7 +97,7 @@ async def test_the_start_command_records_who_asked(plane: ControlPlane, send: Se
         ({"retry_policy": {}}, "retry_policy"),
         ({"priority": 10}, "priority"),
         ({"memo": {"text": "x" * 300_000}}, "memo"),
-        ({"memo": {"text": "a\u0000b"}}, "memo"),
+        ({"memo": {"text": "a\u0000b"}}, "memo.text"),
         ({"business_key": "\u0000"}, "business_key"),
         ({"search_attributes": {"Customer": {"id": 1}}}, "search_attributes.Customer"),
         ({"search_attributes": {"Customer": "x" * 3000}}, "search_attributes.Customer"),

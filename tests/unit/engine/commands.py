@@ -30,6 +30,11 @@ def retrying(max_attempts: int | None, *backoff_seconds: int, types: Sequence[st
     }
 
 
+def timer(delay_seconds: Any = 5, **fields: Any) -> Json:
+    """``start_timer``."""
+    return {"type": "start_timer", "delay_seconds": delay_seconds, **fields}
+
+
 def side_effect(value: Any = 1) -> Json:
     """``record_side_effect``."""
     return {"type": "record_side_effect", "result": encode_blob(value)}

@@ -8,20 +8,22 @@ from typing import Any
 
 import msgspec
 
-from dw_core.engine.rows import Activity, Run, Task, TaskKind, TaskState
+from dw_core.engine.rows import Activity, Run, Task, TaskKind, TaskState, Timer
 from dw_core.ids import execution_id
 from tests.unit.engine.world import World
 
 Json = dict[str, Any]
 
-OPENINGS = {"ActivityScheduled", "SideEffectRecorded", "VersionMarkerRecorded"}
+OPENINGS = {"ActivityScheduled", "TimerScheduled", "SideEffectRecorded", "VersionMarkerRecorded"}
 OUTCOMES = {"ActivityCompleted", "ActivityFailed", "ActivityTimedOut", "ActivityCancelled"}
+TIMER_OUTCOMES = {"TimerFired", "TimerCancelled"}
 CLOSINGS = {
     "WorkflowCompleted": ("completed", "completed"),
     "WorkflowFailed": ("failed", "failed"),
     "WorkflowTimedOut": ("failed", "timed_out"),
     "WorkflowTerminated": ("terminated", "terminated"),
 }
+REPEATED = ("parallel_group_path", "parallel_group_id", "parallel_group_index")
 UNSEEN_BY_REPLAY = {"StartAccepted", "StartRejected"}
 
 
@@ -55,7 +57,9 @@ class Watch:
         groups_12(history)
         self._leases_19_22(run, history, tasks)
         buffered = [row for row in self.world.memory.inbox if row["run_id"] == run.run_id]
-        liveness_20_21_24(run, tasks, activities, buffered)
+        timers = [msgspec.convert(row, Timer) for row in self.world.memory.of_run("timers", run.run_id)]
+        liveness_20_21_24(run, tasks, activities, timers, buffered)
+        timers_41(history, timers, buffered)
         for activity in activities:
             attempts = [
                 row for row in self.world.memory.of_run("attempts", run.run_id) if row["sequence"] == activity.sequence
@@ -118,12 +122,15 @@ def calls_6_7_8_13(run: Run, history: list[Json]) -> None:
             openings[sequence] = event
             continue
         opening = openings.get(sequence)
-        assert opening is not None and opening["event_type"] == "ActivityScheduled", "7, 8: opened as an activity"
-        for key in ("activity_type", "parallel_group_path", "parallel_group_id", "parallel_group_index"):
+        assert opening is not None, "7, 8: nothing of a call comes before its opening"
+        is_timer = opening["event_type"] == "TimerScheduled"
+        assert is_timer == kind.startswith("Timer") and kind not in OPENINGS, "7, 8: opened as what it is"
+        for key in (*REPEATED, *(("delay_seconds", "fire_at") if is_timer else ("activity_type",))):
             assert payload.get(key) == opening["payload"].get(key), f"7, 13: {key} is repeated"
-        outcomes[sequence] += kind in OUTCOMES
+        is_outcome = kind in (TIMER_OUTCOMES if is_timer else OUTCOMES)
+        outcomes[sequence] += is_outcome
         assert outcomes[sequence] <= 1, "8: one outcome per call"
-        assert kind in OUTCOMES or not outcomes[sequence], "8: nothing of a call follows its outcome"
+        assert is_outcome or not outcomes[sequence], "8: nothing of a call follows its outcome"
     assert run.next_workflow_sequence == len(openings) + 1, "6: the next sequence"
 
 
@@ -131,7 +138,7 @@ def groups_12(history: list[Json]) -> None:
     """Every group is complete, in one transaction, with W = base + index on every level."""
     members: dict[tuple[int, str], list[Json]] = {}
     for event in history:
-        if event["event_type"] != "ActivityScheduled":
+        if event["event_type"] not in {"ActivityScheduled", "TimerScheduled"}:
             continue
         for level, entry in enumerate(event["payload"].get("parallel_group_path") or ()):
             base, index = entry["parallel_group_base_sequence"], entry["parallel_group_index"]
@@ -145,21 +152,38 @@ def groups_12(history: list[Json]) -> None:
         assert [e["sequence"] for e in group] == list(range(first, first + len(group))), "12: in one transaction"
 
 
-def liveness_20_21_24(run: Run, tasks: list[Task], activities: list[Activity], buffered: list[Json]) -> None:
+def liveness_20_21_24(
+    run: Run, tasks: list[Task], activities: list[Activity], timers: list[Timer], buffered: list[Json]
+) -> None:
     """An open run waits for something, no wake is lost, a closed run has nothing open."""
     open_activities = [activity for activity in activities if activity.closed_at is None]
+    pending = [timer for timer in timers if timer.status == "pending"]
+    assert run.open_timer_count == len(pending), "pending timers are counted"
     workflow_task = next((task for task in tasks if task.kind is TaskKind.WORKFLOW), None)
     is_leased = workflow_task is not None and workflow_task.state is TaskState.LEASED
     assert is_leased or not buffered, "events wait only for a lease to end"
     if run.is_terminal:
-        assert tasks == [] and open_activities == [] and run.open_activity_count == 0, "24"
+        assert tasks == [] and open_activities == [] and pending == [] and run.open_activity_count == 0, "24"
         return
     assert run.open_activity_count == len(open_activities), "open activities are counted"
     executed = sorted(task.activity_sequence for task in tasks if task.kind is TaskKind.ACTIVITY)
     assert executed == [activity.sequence for activity in open_activities], "an open activity has one task"
     if workflow_task is None:
-        assert open_activities, "20: an open run waits for something"
+        assert open_activities or pending, "20: an open run waits for something"
         assert run.last_wake_sequence <= run.consumed_wake_sequence, "20, 21: no wake is lost"
+
+
+def timers_41(history: list[Json], timers: list[Timer], buffered: list[Json]) -> None:
+    """A timer ends once, never early, and its end is in history or waits for it."""
+    for timer in timers:
+        found = [
+            event["payload"]
+            for event in [*history, *buffered]
+            if event["event_type"] in TIMER_OUTCOMES and event["payload"]["sequence"] == timer.sequence
+        ]
+        assert timer.fired_at is None or timer.fired_at >= timer.fire_at, "a timer never fires early"
+        is_unseen = timer.status == "fired" and history[-1]["event_type"] in {"WorkflowCompleted", "WorkflowFailed"}
+        assert len(found) == (timer.status != "pending") or (is_unseen and not found), "a timer has one end"
 
 
 def attempts_26_27_28(activity: Activity, task: Task | None, attempts: list[Json]) -> None:

@@ -30,6 +30,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "receipts": ("run_id", "task_number"),
     "activities": ("run_id", "sequence"),
     "attempts": ("run_id", "sequence", "attempt"),
+    "timers": ("run_id", "sequence"),
     "groups": ("run_id", "base_sequence"),
     "markers": ("run_id", "change_id"),
     "commands": ("command_id",),
@@ -38,10 +39,10 @@ KEYS: dict[str, tuple[str, ...]] = {
 TERMINAL_STATUSES = frozenset({"completed", "failed", "cancelled", "terminated"})
 
 
-def _updated_columns(table: str) -> list[str]:
-    """The columns that the real ``advance`` statement writes when a row of ``table`` changes."""
-    assignments = re.search(rf"UPDATE {table} \w SET(.*?)FROM", statements()["advance"], re.DOTALL)
-    assert assignments is not None, f"advance updates {table}"
+def _updated_columns(table: str, statement: str = "advance") -> list[str]:
+    """The columns that the real statement writes when a row of ``table`` changes."""
+    assignments = re.search(rf"UPDATE {table} \w SET(.*?)FROM", statements()[statement], re.DOTALL)
+    assert assignments is not None, f"{statement} updates {table}"
     return re.findall(r"(\w+) = n\.\1", assignments[1])
 
 
@@ -49,6 +50,7 @@ UPDATED = {
     "runs": _updated_columns("workflow_runs"),
     "tasks": _updated_columns("workflow_tasks"),
     "activities": _updated_columns("activity_executions"),
+    "timers": _updated_columns("workflow_timers", "end_timers"),
     "groups": ["open_count"],
 }
 
@@ -58,6 +60,7 @@ def _check_run(row: Json) -> None:
     assert is_closed == (row["status"] in TERMINAL_STATUSES), "a closed run has a closing time"
     assert is_closed == (row["closed_reason"] is not None), "a closed run has a reason"
     assert row["open_activity_count"] >= 0, "open activities are counted"
+    assert row["open_timer_count"] >= 0, "open timers are counted"
 
 
 def _check_task(row: Json) -> None:
@@ -70,6 +73,12 @@ def _check_task(row: Json) -> None:
 def _check_activity(row: Json) -> None:
     assert row["status"] in {"pending", "completed", "failed", "cancelled"}
     assert (row["closed_at"] is None) == (row["status"] == "pending"), "a closed activity has a closing time"
+
+
+def _check_timer(row: Json) -> None:
+    assert row["status"] in {"pending", "fired", "cancelled"}
+    assert (row["fired_at"] is not None) == (row["status"] == "fired"), "a fired timer has a time"
+    assert (row["cancelled_at"] is not None) == (row["status"] == "cancelled"), "a cancelled timer has a time"
 
 
 def _check_group(row: Json) -> None:
@@ -89,6 +98,7 @@ CHECKS: dict[str, Callable[[Json], None]] = {
     "runs": _check_run,
     "tasks": _check_task,
     "activities": _check_activity,
+    "timers": _check_timer,
     "groups": _check_group,
     "attempts": _check_attempt,
     "receipts": _check_receipt,
@@ -122,7 +132,9 @@ class Memory:
             "start_runs": self._start_runs,
             "advance": self._advance,
             "open_groups": self._inserting("groups"),
-            "count_groups": self._count_groups,
+            "count_groups": self._updating("groups"),
+            "open_timers": self._inserting("timers"),
+            "end_timers": self._updating("timers"),
             "record_markers": self._inserting("markers"),
             "empty_inboxes": self._empty_inboxes,
             "fill_inboxes": self._fill_inboxes,
@@ -171,7 +183,7 @@ class Memory:
                 yield task
 
     def _read_related(
-        self, named: str, points: str, groups: str, markers: str, _polls: str, requests: str
+        self, named: str, points: str, groups: str, markers: str, _polls: str, requests: str, due_timers: str
     ) -> list[Row]:
         run_ids = {run_id for run_id, _ in self._named(named)}
         inboxes = {run_id for run_id, row in self._named(named) if row["inbox"]}
@@ -182,6 +194,13 @@ class Memory:
         activities = [self.tables["activities"][key] for key in sorted(sequences) if key in self.tables["activities"]]
         bases = {(a["run_id"], a["group_base"]) for a in activities if a["group_base"] is not None}
         bases |= {(g["run_id"], g["base_sequence"]) for g in _rows(groups)}
+        due = {(t["run_id"], t["sequence"]) for t in _rows(due_timers)}
+        timers = [
+            timer
+            for key, timer in sorted(self.tables["timers"].items())
+            if key in due or (timer["run_id"] in closing and timer["status"] == "pending")
+        ]
+        bases |= {(t["run_id"], t["group_base"]) for t in timers if t["group_base"] is not None}
         changes = {(m["run_id"], m["change_id"]) for m in _rows(markers)}
         asked = {(r["namespace"], r["workflow_id"], r["request_id"]) for r in _rows(requests)}
         kept = [
@@ -194,6 +213,7 @@ class Memory:
                 _encode(self.now),
                 _cell(tasks),
                 _cell([{name: value for name, value in a.items() if name != "arguments"} for a in activities]),
+                _cell(timers),
                 _cell([self.tables["groups"][key] for key in sorted(bases) if key in self.tables["groups"]]),
                 _cell([self.tables["markers"][key] for key in sorted(changes) if key in self.tables["markers"]]),
                 _cell([row for row in self.inbox if row["run_id"] in inboxes]),
@@ -280,10 +300,13 @@ class Memory:
 
         return insert
 
-    def _count_groups(self, rows: str) -> list[Row]:
-        for row in _rows(rows):
-            self._update("groups", row)
-        return []
+    def _updating(self, table: str) -> Callable[[str], list[Row]]:
+        def update(rows: str) -> list[Row]:
+            for row in _rows(rows):
+                self._update(table, row)
+            return []
+
+        return update
 
     def _start_runs(self, runs: str) -> list[Row]:
         for row in _rows(runs):

@@ -84,6 +84,24 @@ class Failures:
         return [caught, undone]
 
 
+@workflow.defn(name="sleeps")
+class Sleeps:
+    """Timers alone, of no length, in a group, and beside activities."""
+
+    def run(self, ctx: WorkflowContext, count: int) -> Steps:
+        total = 0
+        for number in range(count):
+            yield ctx.sleep(number)
+            total = yield ctx.schedule_activity("add", [total, number], retry_policy=FOREVER)
+        yield [ctx.start_timer(3), ctx.start_timer(0), ctx.start_timer(1)]
+        mixed = yield [
+            ctx.start_timer(7),
+            ctx.schedule_activity("double", [total], retry_policy=FOREVER),
+            [ctx.start_timer(2), ctx.schedule_activity("double", [1], retry_policy=FOREVER)],
+        ]
+        return [total, mixed]
+
+
 @workflow.defn(name="fails")
 class Fails:
     """Ends with the failure of its activity."""
@@ -94,7 +112,7 @@ class Fails:
         return None
 
 
-WORKFLOWS: list[type] = [Sequential, FanOut, RecordedValues, Failures, Fails]
+WORKFLOWS: list[type] = [Sequential, FanOut, RecordedValues, Failures, Sleeps, Fails]
 
 _tokens = iter(range(1, 2**31))
 

@@ -10,7 +10,7 @@ from dw_core.engine.commands.parse import parse_commands
 from dw_core.engine.commands.parsed import CompleteWorkflow, FailWorkflow, RecordVersionMarker, ScheduleActivity
 from dw_core.engine.rows import RetryPolicy, Timeouts
 from dw_core.payloads.codec import EMPTY_LIST_BLOB, NULL_BLOB, encode_blob
-from tests.unit.engine.commands import activity, envelope, finish, give_up, retrying, side_effect, version
+from tests.unit.engine.commands import activity, envelope, finish, give_up, retrying, side_effect, timer, version
 
 Json = dict[str, Any]
 
@@ -111,7 +111,8 @@ OTHER_TYPES: list[Json] = [finish(), give_up(), side_effect(), version()]
         ({}, ".type"),
         ({"type": None}, ".type"),
         ({"type": ["schedule_activity"]}, ".type"),
-        ({"type": "start_timer", "delay_seconds": 1}, ".type"),
+        ({"type": "no_such_command"}, ".type"),
+        *[(timer(bad), ".delay_seconds") for bad in (None, -1, 1.5, True, "x", 10**9 + 1, [1])],
         *[({"type": "schedule_activity", "activity_type": bad}, ".activity_type") for bad in (None, "", " ", 5, LONG)],
         (activity("a\0b"), ".activity_type"),
         *[(activity(queue=bad), ".queue") for bad in ("", 5, LONG, "q\0")],

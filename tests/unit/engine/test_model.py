@@ -33,7 +33,7 @@ from dw_core.engine.rows import Task, TaskKind
 from dw_core.engine.transition import Rejection
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.limits import Limits
-from tests.unit.engine.commands import activity, finish, give_up, group, leaf, retrying, side_effect, version
+from tests.unit.engine.commands import activity, finish, give_up, group, leaf, retrying, side_effect, timer, version
 from tests.unit.engine.invariants import Watch
 from tests.unit.engine.world import (
     LEASE_SECONDS,
@@ -74,7 +74,7 @@ TASK_FAILURES = st.sampled_from([WAITING_FOR_HISTORY, WAITING_FOR_HISTORY, "KeyE
 CHANGED_FENCES: st.SearchStrategy[Json] = st.sampled_from(
     [{}] * 12 + [{"attempt": 9}, {"lease_owner": "eve"}, {"task_number": 99}]
 )
-LIMITS = Limits(pending_activity_count=12, command_batch_size=9)
+LIMITS = Limits(pending_activity_count=12, pending_timer_count=6, command_batch_size=9)
 
 REPORTS = (CompleteWorkflowTask, FailWorkflowTask, CompleteActivity, FailActivity)
 READS = (CheckActivity, CheckWorkflowTask)
@@ -100,6 +100,7 @@ def batches(draw: st.DrawFn) -> list[Json]:
         st.lists(
             st.builds(lambda one: [one], activities())
             | st.builds(lambda: [side_effect()])
+            | st.builds(lambda delay: [timer(delay)], st.sampled_from([0, 1, 10, 40]))
             | st.builds(lambda change, number: [version(change, number)], st.sampled_from("xy"), st.integers(0, 1))
             | st.builds(
                 lambda base, tree, policy: group(base, tree, retry_policy=policy), st.integers(1, 9), TREES, POLICIES
@@ -108,7 +109,7 @@ def batches(draw: st.DrawFn) -> list[Json]:
         )
     )
     end: list[Json] = draw(
-        st.sampled_from([[]] * 6 + [[finish()], [give_up()], [finish(), side_effect()], [{"type": "start_timer"}]])
+        st.sampled_from([[]] * 6 + [[finish()], [give_up()], [finish(), side_effect()], [{"type": "no_such_command"}]])
     )
     return [command for part in parts for command in part] + end
 

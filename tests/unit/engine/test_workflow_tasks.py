@@ -292,7 +292,7 @@ def test_an_invalid_batch_is_refused_whole_and_the_lease_stays(world: World) -> 
     world.start()
     task = world.claim_workflow().task
     image = world.memory.image()
-    refusal = rejected(world.complete(task, activity(), {"type": "start_timer", "delay_seconds": 1}))
+    refusal = rejected(world.complete(task, activity(), {"type": "no_such_command"}))
     assert refusal.fields == {
         "task_id": f"{task.run_id}.t1",
         "workflow_task_attempt": 1,

@@ -24,6 +24,7 @@ from dw_core.engine.inputs import (
     CompleteWorkflowTask,
     FailActivity,
     FailWorkflowTask,
+    FireTimer,
     HeartbeatActivity,
     HeartbeatWorkflowTask,
     Input,
@@ -189,6 +190,9 @@ class World:
                         activity_sequence=task["activity_sequence"],
                     )
                 )
+        for (run_id, sequence), timer in self.memory.tables["timers"].items():
+            if timer["status"] == "pending" and datetime.fromisoformat(timer["due_at"]) <= self.now:
+                found.append(FireTimer(run_id=run_id, sequence=sequence))
         for (run_id,) in list(self.memory.tables["runs"]):
             run = self.run(run_id)
             if not run.is_terminal and run.deadline_at is not None and run.deadline_at <= self.now:

@@ -40,6 +40,11 @@ def attempt_id(run_id: str, sequence: int, attempt: int) -> str:
     return f"{run_id}.a{sequence}.{attempt}"
 
 
+def timer_id(run_id: str, sequence: int) -> str:
+    """The public id of a timer: its run and workflow sequence; a timeout timer shares that of its wait."""
+    return f"{run_id}.m{sequence}"
+
+
 def event_id(run_id: str, history_sequence: int) -> str:
     """The public id of a history event."""
     return f"{run_id}.e{history_sequence}"

@@ -8,53 +8,48 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
 
-import msgspec
 import psycopg
 import structlog
 
 from dw_core.engine.inputs import Input, SweepTask, TimeOutRun
 from dw_core.engine.transition import Rejection
 from dw_core.protocol.problems import Problem
-from dw_runtime.pump.pump import Pump, Reply
-from dw_runtime.store.database import Database, Row
+from dw_runtime.pump.pump import Pump
+from dw_runtime.store.database import Database
 
 log = structlog.get_logger(__name__)
 
 LEASE_SECONDS: Final = 5.0
 """A sweeper that dies is replaced after this (architecture §3)."""
 
-Find = Callable[[Row], Input]
 
+class DueRow(NamedTuple):
+    """What has come due: a task, or a run when there is no ``task_number``."""
 
-class Sweep(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look for: a statement that finds due rows, at most ``limit``, and the input each row becomes.
+    run_id: str
+    task_number: int | None
+    activity_sequence: int | None
+    kind: int | None
 
-    ``to_input`` None means that the statement itself has done what was due, on rows that no run owns. ``also`` are
-    further parameters of the statement.
-    """
-
-    statement: str
-    limit: int
-    to_input: Find | None
-    settled: Callable[[Row], None] | None = None
-    also: tuple[int, ...] = ()
-
-
-def task_input(row: Row) -> Input:
-    """A due task."""
-    return SweepTask(run_id=row[0], task_number=row[1], activity_sequence=row[2])
-
-
-def run_input(row: Row) -> Input:
-    """A run past its deadline."""
-    return TimeOutRun(run_id=row[0])
+    def to_input(self) -> Input:
+        """What the pump is asked to look at again."""
+        if self.task_number is None:
+            return TimeOutRun(run_id=self.run_id)
+        return SweepTask(
+            run_id=self.run_id, task_number=self.task_number, activity_sequence=self.activity_sequence or 0
+        )
 
 
 class Sweeper:
-    """Runs a family of sweeps every ``interval_seconds`` while it holds the lease ``name``."""
+    """Looks every ``interval_seconds``, with one statement, while it holds the lease ``name``.
+
+    It finds runs past their deadline and tasks whose lease has lapsed; with ``is_for_deadlines`` activity tasks past
+    any of their deadlines instead. At most ``limit`` of each are taken at once; ``recovered`` hears of every task that
+    was moved on.
+    """
 
     def __init__(
         self,
@@ -64,14 +59,18 @@ class Sweeper:
         name: str,
         holder: str,
         interval_seconds: float,
-        sweeps: Sequence[Sweep],
+        limit: int,
+        is_for_deadlines: bool = False,
+        recovered: Callable[[DueRow], None] = lambda row: None,
     ) -> None:
         self._database = database
         self._pump = pump
         self._name = name
         self._holder = holder
         self._interval = interval_seconds
-        self._sweeps = sweeps
+        self._limit = limit
+        self._is_for_deadlines = is_for_deadlines
+        self._recovered = recovered
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
 
@@ -107,22 +106,18 @@ class Sweeper:
 
     async def pass_once(self) -> bool:
         """One pass over everything that is due; False when a limit was reached and there may be more."""
-        if not await self._database.rows("hold_lease", self._name, self._holder, LEASE_SECONDS):
-            return True
-        found_all = True
-        for sweep in self._sweeps:
-            rows = await self._database.rows(sweep.statement, sweep.limit, *sweep.also)
-            found_all = found_all and len(rows) < sweep.limit
-            replies = await self._submit(sweep.to_input, rows)
-            for row, reply in zip(rows, replies, strict=True):
-                if sweep.settled is not None and not isinstance(reply, Rejection):
-                    sweep.settled(row)
-        return found_all
-
-    async def _submit(self, to_input: Find | None, rows: Sequence[Row]) -> Sequence[Reply]:
-        if to_input is None:
-            return [{}] * len(rows)
-        return await asyncio.gather(*(self._pump.submit(to_input(row)) for row in rows))
+        found = await self._database.rows(
+            "find_due", self._name, self._holder, LEASE_SECONDS, self._limit, self._is_for_deadlines
+        )
+        due = [DueRow(*row) for row in found]
+        replies = await asyncio.gather(*(self._pump.submit(row.to_input()) for row in due))
+        tasks = 0
+        for row, reply in zip(due, replies, strict=True):
+            if row.task_number is not None:
+                tasks += 1
+                if not isinstance(reply, Rejection):
+                    self._recovered(row)
+        return max(tasks, len(due) - tasks) < self._limit
 
 
 async def _quietly(work: Awaitable[object]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dw_api_ingress.plane import ControlPlane
+from dw_api_ingress.plane import control_plane
 from dw_runtime.node.node import Node
 from dw_runtime.process.role import Application
 from dw_runtime.settings import Settings
@@ -13,21 +13,18 @@ class ApiIngressRole:
 
     def __init__(self, settings: Settings) -> None:
         self._node = Node(settings, "api-ingress")
-        self._plane = ControlPlane(self._node)
-        self.app: Application = self._node.serve(self._plane.handlers(), self._plane.loops)
+        self.app: Application = self._node.serve(control_plane(self._node), {})
 
     async def startup(self) -> None:
-        """Open the stores, start the pump and the loops."""
+        """Open the stores and start the pump."""
         await self._node.open()
-        self._plane.start()
 
     async def drain(self) -> None:
         """Not ready any more; requests in flight finish."""
         await self._node.drain()
 
     async def shutdown(self) -> None:
-        """Stop the loops, finish the pump, close the stores."""
-        await self._plane.stop()
+        """Finish the pump, close the stores."""
         await self._node.close()
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from dw_api_ingress.caller import command_context
-from dw_api_ingress.nul import refuse_nul
 from dw_core.engine.inputs import StartWorkflow
 from dw_core.engine.rows import Details
 from dw_core.ids import NewId
@@ -22,16 +21,6 @@ from dw_runtime.pump.replies import settle
 
 DEFAULT_QUEUE = "default"
 DEFAULT_PRIORITY = 5
-STORED_FIELDS = (
-    "workflow_type",
-    "task_queue",
-    "business_key",
-    "memo",
-    "search_attributes",
-    "build_id",
-    "compatibility",
-)
-"""What the store keeps as text or JSON."""
 
 
 class StartHandlers:
@@ -49,7 +38,6 @@ class StartHandlers:
         return Reply(answer, status=201 if answer["outcome"] == "started_new" else 200)
 
     def _input(self, call: Call, body: WorkflowStart) -> StartWorkflow:
-        refuse_nul(body, STORED_FIELDS)
         run_id = self._new_id()
         return StartWorkflow(
             namespace=call.namespace,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dw_api_ingress.caller import command_context
-from dw_api_ingress.nul import refuse_nul
 from dw_core.engine.inputs import TerminateWorkflow
 from dw_core.engine.transition import Rejection
 from dw_core.ids import NewId
@@ -41,7 +40,6 @@ class TerminateHandlers:
 
     def _input(self, call: Call, run_id: str | None) -> TerminateWorkflow:
         body: WorkflowTerminate = call.body
-        refuse_nul(body, ("reason", "request_id"))
         return TerminateWorkflow(
             namespace=call.namespace,
             workflow_id=call.params["workflow_id"],

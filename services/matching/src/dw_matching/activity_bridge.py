@@ -11,6 +11,7 @@ from dw_core.engine.inputs import (
     HeartbeatActivity,
 )
 from dw_core.engine.rows import TaskKind
+from dw_core.engine.transition import Rejection
 from dw_core.ids import parse_attempt_id
 from dw_core.payloads.codec import NULL_BLOB
 from dw_core.payloads.envelope import read_envelope
@@ -54,7 +55,7 @@ class ActivityTasks:
         self, namespace: str, task_id: str, attempt_id: str, lease_owner: str, result: Any
     ) -> dict[str, Any]:
         """Record a result; see the protocol."""
-        report = _fence(namespace, task_id, attempt_id, lease_owner)
+        report = await self._fence(namespace, task_id, attempt_id, lease_owner)
         try:
             blob = read_envelope(result)
         except PayloadError as wrong:
@@ -65,7 +66,7 @@ class ActivityTasks:
         self, namespace: str, task_id: str, attempt_id: str, lease_owner: str, failure: dict[str, Any]
     ) -> dict[str, Any]:
         """Record a failure; ``details`` keep their bytes. See the protocol."""
-        report = _fence(namespace, task_id, attempt_id, lease_owner)
+        report = await self._fence(namespace, task_id, attempt_id, lease_owner)
         details = failure.get("details")
         if details is not None:
             try:
@@ -77,32 +78,38 @@ class ActivityTasks:
 
     async def status(self, namespace: str, task_id: str, attempt_id: str, lease_owner: str) -> dict[str, Any]:
         """What a heartbeat would say; see the protocol."""
-        report = _fence(namespace, task_id, attempt_id, lease_owner)
+        report = await self._fence(namespace, task_id, attempt_id, lease_owner)
         return settle(await self._pump.submit(CheckActivity(**report)))
 
     async def heartbeat(
         self, namespace: str, task_id: str, attempt_id: str, lease_owner: str, progress: dict[str, Any]
     ) -> dict[str, Any]:
         """Stay alive; see the protocol."""
-        report = _fence(namespace, task_id, attempt_id, lease_owner)
+        report = await self._fence(namespace, task_id, attempt_id, lease_owner)
         change = HeartbeatActivity(**report, lease_seconds=self._lease_seconds, progress=progress or None)
         return settle(await self._pump.submit(change))
 
+    async def _fence(self, namespace: str, task_id: str, attempt_id: str, lease_owner: str) -> dict[str, Any]:
+        """The members every report carries.
 
-def _fence(namespace: str, task_id: str, attempt_id: str, lease_owner: str) -> dict[str, Any]:
-    """The members every report carries. An attempt that is none is unknown; one of another run is a mismatch."""
-    run_id, number = named_task(task_id)
-    named = parse_attempt_id(attempt_id)
-    ids: dict[str, Any] = {"task_id": task_id, "activity_attempt_id": attempt_id}
-    if named is None:
-        raise Problem("attempt_not_found", "There is no such attempt.", **ids)
-    if named[0] != run_id:
+        An attempt that is none is unknown and one of another run is a mismatch, but an unknown task is told before
+        either (worker-plane §12.2).
+        """
+        run_id, number = named_task(task_id)
+        named = parse_attempt_id(attempt_id)
+        report: dict[str, Any] = {
+            "run_id": run_id,
+            "namespace": namespace,
+            "task_number": number,
+            "lease_owner": lease_owner,
+        }
+        if named is not None and named[0] == run_id:
+            return report | {"sequence": named[1], "attempt": named[2]}
+        ids: dict[str, Any] = {"task_id": task_id, "activity_attempt_id": attempt_id}
+        known = await self._pump.submit(CheckActivity(**report, sequence=0, attempt=0))
+        assert isinstance(known, Rejection), "no attempt has the number 0"
+        if known.reason == "task_not_found":
+            raise Problem(known.reason, known.message, **ids)
+        if named is None:
+            raise Problem("attempt_not_found", "There is no such attempt.", **ids)
         raise Problem("task_mismatch", "The attempt belongs to another task.", **ids)
-    return {
-        "run_id": run_id,
-        "namespace": namespace,
-        "task_number": number,
-        "sequence": named[1],
-        "attempt": named[2],
-        "lease_owner": lease_owner,
-    }

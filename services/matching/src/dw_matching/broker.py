@@ -54,7 +54,7 @@ class Broker:
         self._release = release
         self._hung_up = hung_up
         self._bus: WakeBus | None = None
-        self._queues: dict[WakeKey, Queue] = {}
+        self.queues: dict[WakeKey, Queue] = {}
         self._by_request: dict[Identity, Seat] = {}
         self._unchecked: dict[Seat, None] = {}
         self._is_closed = False
@@ -96,9 +96,9 @@ class Broker:
                 self.leave(earlier)
             self._by_request[identity] = seat
             self._unchecked[seat] = None
-        queue = self._queues.get(key)
+        queue = self.queues.get(key)
         if queue is None:
-            queue = self._queues[key] = Queue()
+            queue = self.queues[key] = Queue()
             if self._bus is not None:
                 self._bus.listen(key)
         queue.add(seat)
@@ -111,7 +111,7 @@ class Broker:
 
     def leave(self, seat: Seat) -> None:
         """End a poll without a task: its window is over, its client has gone, or this process drains."""
-        queue = self._queues.get(seat.key)
+        queue = self.queues.get(seat.key)
         if queue is None or seat not in queue.seats:
             return
         queue.remove(seat)
@@ -139,13 +139,13 @@ class Broker:
     def close(self) -> None:
         """End every poll and hold no more."""
         self._is_closed = True
-        for queue in list(self._queues.values()):
+        for queue in list(self.queues.values()):
             for seat in list(queue.seats):
                 self.leave(seat)
 
     def end_polls_of(self, namespace: str, worker_id: str) -> None:
         """End the polls of one worker: its cohort has been drained."""
-        for key, queue in list(self._queues.items()):
+        for key, queue in list(self.queues.items()):
             if key.namespace == namespace:
                 for seat in [seat for seat in queue.seats if seat.claimant.lease_owner == worker_id]:
                     self.leave(seat)
@@ -154,7 +154,7 @@ class Broker:
 
     def wake(self, key: WakeKey) -> None:
         """A queue may have something ready."""
-        queue = self._queues.get(key)
+        queue = self.queues.get(key)
         if queue is None:
             return
         queue.hear()
@@ -164,21 +164,21 @@ class Broker:
 
     def wake_after(self, key: WakeKey, seconds: float) -> None:
         """A task of this queue becomes due in ``seconds``."""
-        if key in self._queues and not self._is_closed:
+        if key in self.queues and not self._is_closed:
             asyncio.get_running_loop().call_later(seconds, self.wake, key)
 
     def forget(self) -> None:
         """Signals may have been lost: no queue is known to be empty."""
-        for queue in self._queues.values():
+        for queue in self.queues.values():
             queue.hear()
 
     def held(self) -> list[WakeKey]:
         """The queues with polls; queues that nobody waits on any more are dropped."""
-        for key in [key for key, queue in self._queues.items() if not queue.seats]:
-            del self._queues[key]
+        for key in [key for key, queue in self.queues.items() if not queue.seats]:
+            del self.queues[key]
             if self._bus is not None:
                 self._bus.ignore(key)
-        return list(self._queues)
+        return list(self.queues)
 
     # -- repeated polls ----------------------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class Broker:
 
     def take_idle(self, key: WakeKey, task_type: str, compatibility: str | None) -> Want | None:
         """The first poll that may take such a task without a look: its queue is known to be empty for it."""
-        queue = self._queues.get(key)
+        queue = self.queues.get(key)
         if queue is None or not queue.empty_for:
             return None
         for seat in queue.idle:
@@ -220,7 +220,7 @@ class Broker:
         found: list[Want] = []
         now = time.monotonic()
         for key in keys:
-            queue = self._queues.get(key)
+            queue = self.queues.get(key)
             if queue is None:
                 continue
             if queue.woken_at is not None:
@@ -238,7 +238,7 @@ class Broker:
         again: set[WakeKey] = set()
         for want in wants:
             seat = _seat(want)
-            queue = self._queues.get(want.key)
+            queue = self.queues.get(want.key)
             if queue is None or seat not in queue.seats:
                 continue
             queue.end_claim(seat)

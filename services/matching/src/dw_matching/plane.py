@@ -28,8 +28,7 @@ from dw_matching.workflow_bridge import WorkflowTasks
 from dw_runtime.http.call import Handlers
 from dw_runtime.node.node import Loop, Node, new_id
 from dw_runtime.settings import Settings
-from dw_runtime.store.database import Row
-from dw_runtime.sweeps import Sweep, Sweeper, run_input, task_input
+from dw_runtime.sweeps import DueRow, Sweeper
 from dw_runtime.telemetry.metrics import Metrics
 
 log = structlog.get_logger(__name__)
@@ -74,33 +73,25 @@ class WorkerPlane:
             announce=node.announce,
             lease_seconds=query_lease_seconds(leases.query_lease_seconds, leases.query_timeout_seconds),
         )
-        self._query_claimer = QueryClaimer(node.database, self.broker)
-        self._query_recovery = QueryRecovery(
-            node.database, node.metrics, owners=self.broker.owners, announce=node.announce
+        self._query_claimer = QueryClaimer(
+            node.database, self.broker, claimed=lambda: self.query_recovery.expect_work()
+        )
+        self.query_recovery = QueryRecovery(
+            node.database,
+            node.metrics,
+            stale_after_seconds=settings.workers.stale_after_seconds,
+            owners=self.broker.owners,
+            announce=node.announce,
         )
         self._lookout = Lookout(node.database, self.broker, interval_seconds=settings.polling.poll_interval_ms / 1000)
-        self._sweeper = Sweeper(
+        self.sweeper = Sweeper(
             node.database,
             node.pump,
             name="matching-leases",
             holder=node.holder,
             interval_seconds=SWEEP_SECONDS,
-            sweeps=(
-                Sweep(
-                    statement="find_expired_leases",
-                    limit=SWEEP_LIMIT,
-                    to_input=task_input,
-                    settled=self._count_expiry,
-                ),
-                Sweep(statement="find_run_deadlines", limit=SWEEP_LIMIT, to_input=run_input),
-                Sweep(
-                    statement="sweep_queries",
-                    limit=SWEEP_LIMIT,
-                    to_input=None,
-                    settled=self._query_recovery.reoffered,
-                    also=(settings.workers.stale_after_seconds,),
-                ),
-            ),
+            limit=SWEEP_LIMIT,
+            recovered=self._count_expiry,
         )
         self._releases: set[asyncio.Task[object]] = set()
 
@@ -115,7 +106,7 @@ class WorkerPlane:
         self.node.pump.probe(keys - queries)
 
     def _hung_up(self, namespace: str, worker_id: str) -> None:
-        self._query_recovery.suspect(namespace, worker_id)
+        self.query_recovery.suspect(namespace, worker_id)
 
     def _release(self, claimed: Grant) -> None:
         """A task was granted to a poll whose client had gone: give it back at once."""
@@ -146,8 +137,9 @@ class WorkerPlane:
     def _drain_worker(self, worker: Registration) -> None:
         self.broker.end_polls_of(worker.namespace, worker.worker_id)
 
-    def _count_expiry(self, row: Row) -> None:
-        self.node.metrics.lease_expiries[METRIC_KIND[row[3]]].inc()
+    def _count_expiry(self, row: DueRow) -> None:
+        assert row.kind is not None, "a task has a kind"
+        self.node.metrics.lease_expiries[METRIC_KIND[TaskKind(row.kind)]].inc()
 
     def handlers(self) -> Handlers:
         """The handlers of the plane by route name."""
@@ -175,8 +167,9 @@ class WorkerPlane:
         return {
             "registry": self.registry,
             "lookout": self._lookout,
-            "sweeper": self._sweeper,
+            "sweeper": self.sweeper,
             "query-claimer": self._query_claimer,
+            "query-recovery": self.query_recovery,
         }
 
     async def open(self) -> None:
@@ -184,8 +177,9 @@ class WorkerPlane:
         await self.node.open()
         self.registry.start()
         self._query_claimer.start()
+        self.query_recovery.start()
         self._lookout.start()
-        self._sweeper.start()
+        self.sweeper.start()
 
     async def drain(self) -> None:
         """Not ready any more; end every held poll and hold no more; return when nothing is in flight."""
@@ -196,10 +190,10 @@ class WorkerPlane:
 
     async def close(self) -> None:
         """Stop the loops, finish the pump, close the stores. No request is running any more."""
-        await self._sweeper.stop()
+        await self.sweeper.stop()
         await self._lookout.stop()
         await self.registry.stop()
         await self._query_claimer.stop()
-        await self._query_recovery.stop()
+        await self.query_recovery.stop()
         await asyncio.gather(*self._releases, return_exceptions=True)
         await self.node.close()

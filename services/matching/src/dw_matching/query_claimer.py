@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -32,12 +32,14 @@ class QueryClaimer:
     """Looks for queries on the queues it is told of, for all polls that wait there.
 
     While one look is under way the next one collects its queues, so that looks grow with the load. A look that fails
-    gives its polls back to the broker; the lookout names their queues again within a second.
+    gives its polls back to the broker; the lookout names their queues again within a second. ``claimed`` is told when
+    queries have been leased.
     """
 
-    def __init__(self, database: Database, broker: Broker) -> None:
+    def __init__(self, database: Database, broker: Broker, *, claimed: Callable[[], None]) -> None:
         self._database = database
         self._broker = broker
+        self._has_claimed = claimed
         self._keys: set[WakeKey] = set()
         self._work = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -82,6 +84,8 @@ class QueryClaimer:
             found, leftover = await self._claim([want for want in wants if id(want) not in served])
             granted += found
             looked = True
+            if granted:
+                self._has_claimed()
         except _ERRORS as error:
             log.warning("queries.claim_failed", error=type(error).__name__, polls=len(wants))
         finally:

@@ -13,7 +13,9 @@ from dw_core.engine.inputs import (
     CompleteWorkflowTask,
     FailWorkflowTask,
     HeartbeatWorkflowTask,
+    SweepTask,
     TimeOutRun,
+    WorkflowTaskInput,
 )
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import Rejection
@@ -79,7 +81,7 @@ class WorkflowTasks:
     ) -> dict[str, Any]:
         """One page, cut at what the claim saw; see the protocol."""
         fence = _fence(namespace, task_id, lease_owner, attempt)
-        last = settle(await self._pump.submit(CheckWorkflowTask(**fence)))["claimed_history_sequence"]
+        last = (await self._report(CheckWorkflowTask(**fence)))["claimed_history_sequence"]
         until = min(after_sequence + page_size, last)
         rows = await self._database.rows("read_history_page", fence["run_id"], after_sequence, last, page_size)
         has_more = until < last
@@ -99,11 +101,7 @@ class WorkflowTasks:
         """Apply commands; see the protocol."""
         fence = _fence(namespace, task_id, lease_owner, attempt)
         parsed, errors = parse_commands(commands)
-        change = CompleteWorkflowTask(**fence, parsed=parsed, errors=errors)
-        reply = await self._pump.submit(change)
-        if isinstance(reply, Rejection) and reply.reason == "run_timed_out":
-            await self._pump.submit(TimeOutRun(run_id=change.run_id))
-        return settle(reply)
+        return await self._report(CompleteWorkflowTask(**fence, parsed=parsed, errors=errors))
 
     async def fail(
         self,
@@ -119,12 +117,21 @@ class WorkflowTasks:
         """Report a failure or that there is nothing to do; see the protocol."""
         fence = _fence(namespace, task_id, lease_owner, attempt)
         change = FailWorkflowTask(**fence, message=message, failure_type=failure_type, reason=reason)
-        return settle(await self._pump.submit(change))
+        return await self._report(change)
 
     async def heartbeat(self, namespace: str, task_id: str, lease_owner: str, attempt: int) -> dict[str, Any]:
         """Renew the lease; see the protocol."""
         fence = _fence(namespace, task_id, lease_owner, attempt)
-        return settle(await self._pump.submit(HeartbeatWorkflowTask(**fence, lease_seconds=self._lease_seconds)))
+        return await self._report(HeartbeatWorkflowTask(**fence, lease_seconds=self._lease_seconds))
+
+    async def _report(self, report: WorkflowTaskInput) -> dict[str, Any]:
+        """Submit a report. One that finds its lease or its run past the end has that settled at once (§8.5, §8.8)."""
+        reply = await self._pump.submit(report)
+        if isinstance(reply, Rejection) and reply.reason == "lease_expired":
+            await self._pump.submit(SweepTask(run_id=report.run_id, task_number=report.task_number))
+        elif isinstance(reply, Rejection) and reply.reason == "run_timed_out":
+            await self._pump.submit(TimeOutRun(run_id=report.run_id))
+        return settle(reply)
 
 
 def _fence(namespace: str, task_id: str, lease_owner: str, attempt: int) -> dict[str, Any]:

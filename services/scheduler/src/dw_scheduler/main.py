@@ -5,14 +5,15 @@ from __future__ import annotations
 from dw_runtime.node.node import Node
 from dw_runtime.process.role import Application
 from dw_runtime.settings import Settings
-from dw_runtime.sweeps import Sweep, Sweeper, run_input, task_input
+from dw_runtime.sweeps import Sweeper
+from dw_scheduler.timers import TimerClock
 
 SWEEP_SECONDS = 1.0
 SWEEP_LIMIT = 200
 
 
 class SchedulerRole:
-    """The role as ``dw_runtime.process`` runs it: enforces activity timeouts and run deadlines."""
+    """The role as ``dw_runtime.process`` runs it: fires timers, enforces activity timeouts and run deadlines."""
 
     def __init__(self, settings: Settings) -> None:
         self._node = Node(settings, "scheduler")
@@ -22,17 +23,17 @@ class SchedulerRole:
             name="scheduler-deadlines",
             holder=self._node.holder,
             interval_seconds=SWEEP_SECONDS,
-            sweeps=(
-                Sweep(statement="find_activity_deadlines", limit=SWEEP_LIMIT, to_input=task_input),
-                Sweep(statement="find_run_deadlines", limit=SWEEP_LIMIT, to_input=run_input),
-            ),
+            limit=SWEEP_LIMIT,
+            is_for_deadlines=True,
         )
-        self.app: Application = self._node.serve({}, {"sweeper": self._sweeper})
+        self._timers = TimerClock(self._node.database, self._node.pump, holder=self._node.holder)
+        self.app: Application = self._node.serve({}, {"sweeper": self._sweeper, "timers": self._timers})
 
     async def startup(self) -> None:
         """Open the stores and start to sweep."""
         await self._node.open()
         self._sweeper.start()
+        self._timers.start()
 
     async def drain(self) -> None:
         """Not ready any more."""
@@ -40,6 +41,7 @@ class SchedulerRole:
 
     async def shutdown(self) -> None:
         """Give the lease back, finish the pump, close the stores."""
+        await self._timers.stop()
         await self._sweeper.stop()
         await self._node.close()
 

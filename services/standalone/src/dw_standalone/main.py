@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dw_api_ingress.plane import ControlPlane
+from dw_api_ingress.plane import control_plane
 from dw_matching.plane import WorkerPlane
 from dw_runtime.process.role import Application
 from dw_runtime.settings import Settings
@@ -14,15 +14,11 @@ class StandaloneRole:
     def __init__(self, settings: Settings) -> None:
         self._plane = WorkerPlane(settings, "standalone")
         node = self._plane.node
-        self._control = ControlPlane(node)
-        self.app: Application = node.serve(
-            {**self._control.handlers(), **self._plane.handlers()}, {**self._control.loops, **self._plane.loops}
-        )
+        self.app: Application = node.serve({**control_plane(node), **self._plane.handlers()}, self._plane.loops)
 
     async def startup(self) -> None:
         """Open the stores and start the loops."""
         await self._plane.open()
-        self._control.start()
 
     async def drain(self) -> None:
         """Not ready any more; held polls end empty, requests in flight finish."""
@@ -30,7 +26,6 @@ class StandaloneRole:
 
     async def shutdown(self) -> None:
         """Stop the loops, finish the pump, close the stores."""
-        await self._control.stop()
         await self._plane.close()
 
 

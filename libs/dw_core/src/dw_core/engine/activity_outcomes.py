@@ -203,18 +203,8 @@ def resolve(
     if task.attempt:
         identity["activity_attempt_id"] = attempt_id(activity.run_id, activity.sequence, task.attempt)
         identity["attempt_number"] = task.attempt
-    wake = _resume(activity, identity, event_type) if _completes_group(writer, activity) else None
+    wake = _resume(activity, identity, event_type) if writer.completes_group(activity.group_base) else None
     writer.record(event_type, identity | payload | group_members(activity.parallel_group_path), wake=wake)
-
-
-def _completes_group(writer: RunWriter, activity: Activity) -> bool:
-    base = activity.group_base
-    if base is None:
-        return True
-    group = copy.copy(writer.snapshot.groups[base])
-    group.open_count -= 1
-    writer.transition.groups[base] = group
-    return group.open_count == 0
 
 
 def _resume(activity: Activity, identity: dict[str, Any], event_type: str) -> dict[str, Any]:

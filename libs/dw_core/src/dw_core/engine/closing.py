@@ -11,6 +11,7 @@ from dw_core.engine.commands.parsed import CompleteWorkflow, FailWorkflow
 from dw_core.engine.inputs import TimeOutRun
 from dw_core.engine.rows import Activity, Attempt, Task, TaskKind, TaskState
 from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.timers import cancel_timers
 from dw_core.engine.transition import Outcome, Rejection
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import attempt_id, execution_id, task_id
@@ -20,7 +21,7 @@ from dw_core.protocol.timestamps import wire_time
 def complete(writer: RunWriter, task: Task, command: CompleteWorkflow) -> None:
     """``complete_workflow``: results that arrived during the lease are dropped, open activities are cancelled."""
     writer.take_inbox()
-    _cancel_activities(writer, None)
+    cancel_open_work(writer, None)
     writer.append(
         "WorkflowCompleted",
         {"output": command.result, "payload_codec": "avro"},
@@ -33,7 +34,7 @@ def complete(writer: RunWriter, task: Task, command: CompleteWorkflow) -> None:
 def fail(writer: RunWriter, task: Task, command: FailWorkflow) -> None:
     """``fail_workflow``."""
     writer.take_inbox()
-    _cancel_activities(writer, None)
+    cancel_open_work(writer, None)
     failed_by = command.failed_activity_execution_id
     payload: dict[str, Any] = {
         "failure_id": f"{writer.run.run_id}.f",
@@ -103,7 +104,13 @@ def _close_open_work(writer: RunWriter, command_id: str | None) -> None:
     task = writer.workflow_task
     if task is not None:
         writer.close_workflow_task(task, "cancelled", None)
+    cancel_open_work(writer, command_id)
+
+
+def cancel_open_work(writer: RunWriter, command_id: str | None) -> None:
+    """Close every open activity and pending timer of a run that is about to close."""
     _cancel_activities(writer, command_id)
+    cancel_timers(writer)
 
 
 def _cancel_activities(writer: RunWriter, command_id: str | None) -> None:

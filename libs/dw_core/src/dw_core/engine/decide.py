@@ -16,6 +16,7 @@ from dw_core.engine.inputs import (
     CompleteWorkflowTask,
     FailActivity,
     FailWorkflowTask,
+    FireTimer,
     HeartbeatActivity,
     HeartbeatWorkflowTask,
     Input,
@@ -30,6 +31,7 @@ from dw_core.engine.releases import decide_release
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.starts import decide_start
 from dw_core.engine.terminating import decide_terminate
+from dw_core.engine.timers import decide_fire
 from dw_core.engine.transition import Outcome
 from dw_core.limits import Limits
 
@@ -58,6 +60,8 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
             return workflow_tasks.decide_check(snapshot, change, now)
         case CheckActivity():
             return activities.decide_status(snapshot, change, now)
+        case FireTimer():
+            return decide_fire(snapshot, change, now)
         case SweepTask():
             return decide_sweep(snapshot, change, now)
         case TerminateWorkflow():

@@ -20,7 +20,7 @@ class Need(enum.Flag):
 
     NOTHING = 0
     INBOX = enum.auto()
-    OPEN_ACTIVITIES = enum.auto()
+    OPEN_WORK = enum.auto()
 
 
 class RunInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ class StartWorkflow(InstanceInput, frozen=True, kw_only=True):
 class TerminateWorkflow(InstanceInput, frozen=True, kw_only=True):
     """Close the current run at once (control-plane §13.5)."""
 
-    NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_ACTIVITIES
+    NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_WORK
 
     reason: str | None = None
     request_id: str | None = None
@@ -111,7 +111,7 @@ class CompleteWorkflowTask(WorkflowTaskInput, frozen=True, kw_only=True):
     def needs(self) -> Need:
         """A batch that closes the run also reads what it has to cancel."""
         is_terminal = self.parsed is not None and self.parsed.is_terminal
-        return Need.INBOX | Need.OPEN_ACTIVITIES if is_terminal else Need.INBOX
+        return Need.INBOX | Need.OPEN_WORK if is_terminal else Need.INBOX
 
 
 class FailWorkflowTask(WorkflowTaskInput, frozen=True, kw_only=True):
@@ -163,10 +163,18 @@ class SweepTask(RunInput, frozen=True, kw_only=True):
     activity_sequence: int = 0
 
 
+class FireTimer(RunInput, frozen=True, kw_only=True):
+    """A timer that is due, seen by the clock; re-checked under the lock."""
+
+    NEEDS: ClassVar[Need] = Need.INBOX
+
+    sequence: int
+
+
 class TimeOutRun(RunInput, frozen=True, kw_only=True):
     """A run past its deadline, seen by a sweeper; re-checked under the lock."""
 
-    NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_ACTIVITIES
+    NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_WORK
 
 
 class ClaimTask(RunInput, frozen=True, kw_only=True):

@@ -52,6 +52,7 @@ class Run(msgspec.Struct, kw_only=True):
     last_wake_sequence: int = 0
     consumed_wake_sequence: int = 0
     open_activity_count: int = 0
+    open_timer_count: int = 0
     task_failure_count: int = 0
     replay_blocked: bool = False
     output: str | None = None
@@ -149,6 +150,27 @@ class Activity(msgspec.Struct, kw_only=True):
     attempt_count: int = 0
     scheduled_at: datetime
     closed_at: datetime | None = None
+
+
+class Timer(msgspec.Struct, kw_only=True):
+    """A durable timer (engine §1.6). ``due_at`` is when the clock looks at it: ``fire_at``, or later when
+    it was put off.
+
+    ``kind`` is ``timer`` or ``condition_timeout``; ``group_base`` as for activities.
+    """
+
+    run_id: str
+    sequence: int
+    kind: str = "timer"
+    status: str = "pending"
+    delay_seconds: int
+    created_at: datetime
+    fire_at: datetime
+    due_at: datetime
+    fired_at: datetime | None = None
+    cancelled_at: datetime | None = None
+    parallel_group_path: list[dict[str, Any]] | None = None
+    group_base: int | None = None
 
 
 class Attempt(msgspec.Struct, kw_only=True):

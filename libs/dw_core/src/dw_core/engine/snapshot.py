@@ -14,6 +14,7 @@ from dw_core.engine.rows import (
     Run,
     Task,
     TaskKind,
+    Timer,
     VersionMarker,
 )
 from dw_core.engine.transition import Transition
@@ -22,14 +23,16 @@ from dw_core.engine.transition import Transition
 class Snapshot(msgspec.Struct, kw_only=True):
     """Sparse: holds the run and the rows its inputs asked for. ``run`` is None when there is no such run.
 
-    ``tasks`` are open tasks by number, ``activities`` and ``groups`` by workflow sequence, ``receipts`` and
-    ``attempts`` answers already given, ``kept`` commands by the request ids that inputs repeat. :meth:`fold` replaces
-    rows by a transition's after images, so that the next input of the same batch decides on what the previous one did.
+    ``tasks`` are open tasks by number; ``activities``, ``timers`` and ``groups`` go by workflow sequence; ``receipts``
+    and ``attempts`` answers already given, ``kept`` commands by the request ids that inputs repeat. :meth:`fold`
+    replaces rows by a transition's after images, so that the next input of the same batch decides on what the previous
+    one did.
     """
 
     run: Run | None = None
     tasks: dict[int, Task] = {}
     activities: dict[int, Activity] = {}
+    timers: dict[int, Timer] = {}
     groups: dict[int, Group] = {}
     markers: dict[str, VersionMarker] = {}
     kept: dict[str, Command] = {}
@@ -61,6 +64,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
             else:
                 self.tasks[number] = task
         self.activities.update(transition.activities)
+        self.timers.update(transition.timers)
         self.groups.update(transition.groups)
         self.markers.update((m.change_id, m) for m in transition.markers)
         self.kept.update((c.request_id, c) for c in transition.commands if c.request_id is not None)

@@ -18,6 +18,7 @@ from dw_core.engine.rows import (
     Run,
     Task,
     TaskKind,
+    Timer,
     VersionMarker,
 )
 
@@ -57,6 +58,8 @@ class Transition(msgspec.Struct, kw_only=True):
     created_activities: set[int] = set()
     attempts: list[Attempt] = []
     receipts: list[Receipt] = []
+    timers: dict[int, Timer] = {}
+    created_timers: set[int] = set()
     groups: dict[int, Group] = {}
     created_groups: set[int] = set()
     markers: list[VersionMarker] = []

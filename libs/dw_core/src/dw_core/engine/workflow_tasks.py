@@ -16,6 +16,7 @@ from dw_core.engine.inputs import (
 from dw_core.engine.ownership import guard, identify, settled_elsewhere
 from dw_core.engine.rows import Receipt, Task, TaskState
 from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.timers import fire_elapsed
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import task_id
@@ -144,7 +145,8 @@ def decide_fail(snapshot: Snapshot, report: FailWorkflowTask, now: datetime) -> 
 def _has_something_to_wait_for(snapshot: Snapshot, task: Task) -> bool:
     run = snapshot.run
     assert run is not None
-    return run.open_activity_count > 0 or bool(snapshot.inbox) or run.last_wake_sequence > task.claimed_history_sequence
+    is_open = run.open_activity_count > 0 or run.open_timer_count > 0 or bool(snapshot.inbox)
+    return is_open or run.last_wake_sequence > task.claimed_history_sequence
 
 
 def _failed_reply(report: FailWorkflowTask, outcome: str) -> dict[str, Any]:
@@ -160,6 +162,7 @@ def _close(writer: RunWriter, task: Task, outcome: str, reply: dict[str, Any]) -
     writer.close_workflow_task(task, outcome, reply)
     if not run.is_terminal:
         writer.end_lease()
+        fire_elapsed(writer)
     transition = writer.finish(reply)
     if "next_task_id" in reply and writer.workflow_task is not None:
         reply["next_task_id"] = task_id(run.run_id, writer.workflow_task.task_number)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from dw_core.engine.rows import Activity, Event, InboxEvent, Receipt, Run, Task, TaskKind, TaskState
+from dw_core.engine.rows import Activity, Event, InboxEvent, Receipt, Run, Task, TaskKind, TaskState, Timer
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection, Transition
 from dw_core.history.event import encode_event, encode_payload
@@ -190,6 +190,31 @@ class RunWriter:
         self.transition.activities[activity.sequence] = activity
         if is_new:
             self.transition.created_activities.add(activity.sequence)
+
+    # -- timers ------------------------------------------------------------------------------------------------------
+
+    def put_timer(self, timer: Timer, *, is_new: bool = False) -> None:
+        """Write a timer's after image."""
+        self.transition.timers[timer.sequence] = timer
+        if is_new:
+            self.transition.created_timers.add(timer.sequence)
+
+    def pending_timers(self) -> list[Timer]:
+        """The pending timers this decision knows of, in order."""
+        known = self.snapshot.timers | self.transition.timers
+        return [known[sequence] for sequence in sorted(known) if known[sequence].status == "pending"]
+
+    # -- groups ------------------------------------------------------------------------------------------------------
+
+    def completes_group(self, base: int | None) -> bool:
+        """Count one leaf of an outermost group as done; whether it was the last. A lone call is its own last."""
+        if base is None:
+            return True
+        known = self.snapshot.groups | self.transition.groups
+        group = copy.copy(known[base])
+        group.open_count -= 1
+        self.transition.groups[base] = group
+        return group.open_count == 0
 
     # -- end ---------------------------------------------------------------------------------------------------------
 

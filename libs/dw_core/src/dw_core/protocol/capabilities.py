@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from dw_core.engine.commands.parse import SUPPORTED_COMMANDS, TERMINAL_COMMANDS
 from dw_core.history.compression import ENCODINGS
 from dw_core.leases.durations import query_lease_seconds
 from dw_core.limits import (
@@ -25,10 +26,8 @@ from dw_core.limits import (
     history_budget,
 )
 
-NON_TERMINAL_COMMANDS = ("schedule_activity", "record_side_effect", "record_version_marker")
-TERMINAL_COMMANDS = ("complete_workflow", "fail_workflow")
-SUPPORTED_COMMANDS = (*NON_TERMINAL_COMMANDS, *TERMINAL_COMMANDS)
-"""The command types a completion may carry, in the order in which they are advertised."""
+NON_TERMINAL_COMMANDS = tuple(name for name in SUPPORTED_COMMANDS if name not in TERMINAL_COMMANDS)
+"""The advertised commands follow from the parsers that exist."""
 
 
 class CapabilityOptions(msgspec.Struct, frozen=True, kw_only=True):

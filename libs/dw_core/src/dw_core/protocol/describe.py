@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from dw_core.engine.commands.parse import TERMINAL_COMMANDS
 from dw_core.history.compression import ENCODINGS
 from dw_core.limits import (
     HISTORY_COMPRESSION_THRESHOLD_EVENTS,
@@ -14,7 +15,7 @@ from dw_core.limits import (
     LONG_POLL_MAX_SECONDS,
     LONG_POLL_MIN_SECONDS,
 )
-from dw_core.protocol.capabilities import NON_TERMINAL_COMMANDS, TERMINAL_COMMANDS
+from dw_core.protocol.capabilities import NON_TERMINAL_COMMANDS
 from dw_core.protocol.problems import Invalid
 from dw_core.protocol.versions import WORKER_PROTOCOL_VERSION
 

@@ -9,6 +9,7 @@ import msgspec
 
 from dw_core.protocol.problems import Invalid, Problem
 from dw_runtime.http.headers import RawHeaders
+from dw_runtime.http.nul import find_nul
 from dw_runtime.http.validation import explain
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -98,7 +99,7 @@ class BodyDecoder:
             if self._decoder is None:
                 value = _any_json.decode(body)
                 return None, None if isinstance(value, dict) else Invalid({"body": ["must be a JSON object"]})
-            return self._decoder.decode(body), None
+            return self._decoder.decode(body), find_nul(body)
         except msgspec.ValidationError as error:
             return None, self._field_error(body, error)
         except (msgspec.DecodeError, RecursionError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
 from dw_core.protocol.problems import Problem
@@ -11,27 +12,45 @@ from dw_core.routes.route import Plane, Route
 
 BACKEND_RETRY_SECONDS: Final = 1
 GATE_RETRY_SECONDS: Final = 5
+_OPERATIONS: Final = {
+    "worker_register": "register_worker",
+    "worker_heartbeat": "heartbeat_worker",
+    "workflow_task_heartbeat": "heartbeat_workflow_task",
+    "workflow_task_complete": "complete_workflow_task",
+    "activity_task_complete": "complete_activity_task",
+    "workflow_task_poll": "poll_workflow_task",
+    "activity_task_poll": "poll_activity_task",
+    "query_task_poll": "poll_query_task",
+    "update_validation_task_poll": "poll_update_validation_task",
+}
+"""Route name to the ``operation`` by which workers know it."""
+_FENCE: Final = ("lease_owner", "workflow_task_attempt", "activity_attempt_id")
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
-def backend_unavailable(route: Route, body: Any) -> Problem:
-    """The database did not answer.
+def backend_unavailable(route: Route, body: Any, params: Mapping[str, str]) -> Problem:
+    """The database did not answer, so nobody knows whether the request took effect.
 
-    For a poll this is the full poll body (topology §5.6): the lease may have been committed before the connection
-    broke, so the client is told to repeat the poll with the same ``poll_request_id``.
+    Routes whose requests a worker may simply repeat say so in the shape that makes it do that (worker-plane §7.7): the
+    worker compares every member with what it has sent. A lease may have been committed for a poll before the connection
+    broke; only a repeat with the same ``poll_request_id`` can return it.
     """
-    message = "The database is not available; retry."
     fields: dict[str, Any] = {"retryable": True, "retry_after_seconds": BACKEND_RETRY_SECONDS}
+    operation = _OPERATIONS.get(route.name)
+    if operation is not None:
+        fields |= {"operation": operation, "outcome": "unknown", "task_queue": getattr(body, "task_queue", None)}
+        if "task_id" in params:
+            fields |= {"worker_id": getattr(body, "lease_owner", None), "task_id": params["task_id"]}
+            fields |= {name: getattr(body, name) for name in _FENCE if hasattr(body, name)}
+        else:
+            fields["worker_id"] = getattr(body, "worker_id", None)
     if route.plane is Plane.WORKER and route.is_poll:
         fields |= {
-            "operation": f"poll_{route.name.removesuffix('_poll')}",
-            "outcome": "unknown",
-            "worker_id": getattr(body, "worker_id", None),
-            "task_queue": getattr(body, "task_queue", None),
+            "poll_status": "backend_unavailable",
             "poll_request_id": getattr(body, "poll_request_id", None),
             "retry_same_poll_request_id": True,
         }
-    return Problem("backend_unavailable", message, **fields)
+    return Problem("backend_unavailable", "The database is not available; retry.", **fields)
 
 
 def internal_error(plane: Plane, error_id: str) -> Problem:
@@ -49,12 +68,12 @@ def new_error_id() -> str:
 def problem_body(problem: Problem, plane: Plane, *, is_task_poll: bool) -> dict[str, Any]:
     """The JSON members of a refusal: ``reason`` and ``message``, and ``error`` on the worker plane.
 
-    A poll that is refused with 503 also says ``task: null`` and ``poll_status`` (topology §4.3).
+    Every answer to a poll says ``task`` and ``poll_status``, a refusal too (worker-plane §7.3).
     """
     body: dict[str, Any] = {"reason": problem.reason, "message": problem.message}
     if plane is Plane.WORKER:
         body["error"] = problem.message
-    if is_task_poll and problem.status == 503:
+    if is_task_poll:
         body["task"] = None
         body["poll_status"] = "unavailable"
     body.update(problem.fields)

@@ -189,12 +189,14 @@ class Shell:
             )
             return plan.finish(await _handle(plan, plan.handler, call, receive), params)
         except Problem as problem:
+            if problem.reason == "backend_unavailable":
+                problem = backend_unavailable(plan.route, body, params)
             return plan.refuse(problem, params)
         except ClientGone:
             raise
         except psycopg.OperationalError as error:
             log.warning("backend.unavailable", route=plan.route.name, request_id=ident, sqlstate=error.sqlstate)
-            return plan.refuse(backend_unavailable(plan.route, body), params)
+            return plan.refuse(backend_unavailable(plan.route, body, params), params)
         except Exception:
             error_id = new_error_id()
             log.exception("request.failed", route=plan.route.name, request_id=ident, error_id=error_id)

@@ -12,6 +12,7 @@ from dw_core.engine.inputs import (
     ActivityInput,
     ClaimTask,
     CompleteWorkflowTask,
+    FireTimer,
     Input,
     InstanceInput,
     Need,
@@ -31,6 +32,7 @@ from dw_core.engine.rows import (
     Run,
     Task,
     TaskState,
+    Timer,
     VersionMarker,
 )
 from dw_core.engine.snapshot import Snapshot
@@ -44,6 +46,7 @@ _decode_time = msgspec.json.Decoder(datetime).decode
 _decode_texts = msgspec.json.Decoder(list[str]).decode
 _decode_tasks = msgspec.json.Decoder(list[Task]).decode
 _decode_activities = msgspec.json.Decoder(list[Activity]).decode
+_decode_timers = msgspec.json.Decoder(list[Timer]).decode
 _decode_groups = msgspec.json.Decoder(list[Group]).decode
 _decode_markers = msgspec.json.Decoder(list[VersionMarker]).decode
 _decode_inbox = msgspec.json.Decoder(list[InboxEvent]).decode
@@ -87,7 +90,14 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
         calls.append(("lock_instances", encode_rows(instances)))
     calls += [
         ("lock_runs", named),
-        ("read_related", named, *_related(batch), encode_rows(polls), encode_rows(_requests(batch))),
+        (
+            "read_related",
+            named,
+            *_related(batch),
+            encode_rows(polls),
+            encode_rows(_requests(batch)),
+            encode_rows(_timers(batch)),
+        ),
     ]
     *_, ((runs,),), ((now, *parts, kept, repeated),) = await transaction.ask(calls)
     by_run = {change.run_id: Snapshot() for change in batch if isinstance(change, RunInput)}
@@ -114,7 +124,7 @@ def _named(batch: Sequence[Input]) -> list[dict[str, object]]:
             if isinstance(change, InstanceInput)
             else {"run_id": change.run_id}
         )
-        | {"inbox": Need.INBOX in change.needs, "closing": Need.OPEN_ACTIVITIES in change.needs}
+        | {"inbox": Need.INBOX in change.needs, "closing": Need.OPEN_WORK in change.needs}
         for change in batch
     ]
 
@@ -126,6 +136,11 @@ def _requests(batch: Sequence[Input]) -> list[dict[str, object]]:
         for change in batch
         if isinstance(change, TerminateWorkflow) and change.request_id is not None
     ]
+
+
+def _timers(batch: Sequence[Input]) -> list[dict[str, object]]:
+    """The timers that are due."""
+    return [{"run_id": i.run_id, "sequence": i.sequence} for i in batch if isinstance(i, FireTimer)]
 
 
 def _related(batch: Sequence[Input]) -> tuple[str, str, str]:
@@ -153,11 +168,13 @@ def _point(change: ActivityInput | SweepTask | ReleaseClaim | ClaimTask) -> dict
 
 
 def _fill(by_run: dict[str, Snapshot], parts: Sequence[bytes | None]) -> None:
-    tasks, activities, groups, markers, inbox = parts
+    tasks, activities, timers, groups, markers, inbox = parts
     for task in _decode_tasks(tasks) if tasks else ():
         by_run[task.run_id].tasks[task.task_number] = task
     for activity in _decode_activities(activities) if activities else ():
         by_run[activity.run_id].activities[activity.sequence] = activity
+    for timer in _decode_timers(timers) if timers else ():
+        by_run[timer.run_id].timers[timer.sequence] = timer
     for group in _decode_groups(groups) if groups else ():
         by_run[group.run_id].groups[group.base_sequence] = group
     for marker in _decode_markers(markers) if markers else ():

@@ -15,6 +15,7 @@ from dw_core.engine.rows import (
     Receipt,
     Run,
     Task,
+    Timer,
     VersionMarker,
 )
 from dw_core.engine.transition import Transition
@@ -36,6 +37,8 @@ class WriteSet(msgspec.Struct):
     gone: dict[TaskKey, None] = {}
     new_activities: dict[TaskKey, Activity] = {}
     activities: dict[TaskKey, Activity] = {}
+    new_timers: dict[TaskKey, Timer] = {}
+    timers: dict[TaskKey, Timer] = {}
     attempts: list[Attempt] = []
     receipts: list[Receipt] = []
     new_groups: dict[TaskKey, Group] = {}
@@ -66,6 +69,9 @@ class WriteSet(msgspec.Struct):
         for sequence, activity in transition.activities.items():
             is_new = sequence in transition.created_activities or (run_id, sequence) in self.new_activities
             (self.new_activities if is_new else self.activities)[run_id, sequence] = activity
+        for sequence, timer in transition.timers.items():
+            is_new = sequence in transition.created_timers or (run_id, sequence) in self.new_timers
+            (self.new_timers if is_new else self.timers)[run_id, sequence] = timer
         for base, group in transition.groups.items():
             is_new = base in transition.created_groups or (run_id, base) in self.new_groups
             (self.new_groups if is_new else self.groups)[run_id, base] = group
@@ -119,6 +125,10 @@ class WriteSet(msgspec.Struct):
             )
         )
         buffered = [event for events in self.inbox.values() for event in events]
+        if self.new_timers:
+            calls.append(("open_timers", encode_rows(self.new_timers.values())))
+        if self.timers:
+            calls.append(("end_timers", encode_rows(self.timers.values())))
         if self.new_groups:
             calls.append(("open_groups", encode_rows(self.new_groups.values())))
         if self.groups:

@@ -14,9 +14,11 @@ from dw_core.engine.commands.parsed import (
     RecordSideEffect,
     RecordVersionMarker,
     ScheduleActivity,
+    StartTimer,
 )
 from dw_core.engine.rows import Activity, Group, Task, TaskKind, VersionMarker
 from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.timers import open_timer
 from dw_core.engine.transition import Rejection
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import execution_id, task_id
@@ -39,6 +41,8 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
         match command:
             case ScheduleActivity():
                 _schedule_activity(writer, command, source)
+            case StartTimer():
+                _start_timer(writer, command, source)
             case RecordSideEffect():
                 newest = _record_side_effect(writer, command, source)
             case RecordVersionMarker():
@@ -47,7 +51,8 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
                 complete(writer, task, command)
             case FailWorkflow():
                 fail(writer, task, command)
-    if newest is not None and not batch.is_terminal and writer.run.open_activity_count == 0:
+    is_waiting = writer.run.open_activity_count > 0 or writer.run.open_timer_count > 0
+    if newest is not None and not batch.is_terminal and not is_waiting:
         writer.wake_for_recorded(newest, task.resume or {})
     return None
 
@@ -68,6 +73,7 @@ def _over_limit(writer: RunWriter, batch: Parsed, limits: Limits) -> Rejection |
             writer.run.open_activity_count + batch.scheduled_activities,
             pending_activities_max(limits),
         ),
+        ("pending_timer_count", writer.run.open_timer_count + batch.started_timers, limits.pending_timer_count),
     )
     for kind, value, limit in checks:
         if limit and value > limit:
@@ -170,6 +176,14 @@ def _open_group(writer: RunWriter, path: Path) -> None:
             run_id=writer.run.run_id, base_sequence=base, size=size, open_count=size, first_path=path
         )
         writer.transition.created_groups.add(base)
+
+
+def _start_timer(writer: RunWriter, command: StartTimer, source: str) -> None:
+    sequence = _next_sequence(writer)
+    path = rebase(command.path, sequence) if command.path else None
+    if path is not None:
+        _open_group(writer, path)
+    open_timer(writer, sequence, command.delay_seconds, path, source)
 
 
 def _record_side_effect(writer: RunWriter, command: RecordSideEffect, source: str) -> int:

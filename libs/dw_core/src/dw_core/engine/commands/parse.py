@@ -15,7 +15,9 @@ from dw_core.engine.commands.parsed import (
     RecordSideEffect,
     RecordVersionMarker,
     ScheduleActivity,
+    StartTimer,
     WorkflowCommand,
+    path_of,
 )
 from dw_core.engine.rows import RetryPolicy, Timeouts
 from dw_core.limits import SECONDS_MAX
@@ -55,7 +57,7 @@ def parse_commands(commands: Sequence[Any]) -> tuple[Parsed | None, dict[str, li
             parsed.append(value)
     if not errors:
         _check_terminal(parsed, errors)
-        validate_groups([c.path if isinstance(c, ScheduleActivity) else None for c in parsed], errors)
+        validate_groups([path_of(command) for command in parsed], errors)
     return (None, errors) if errors else (Parsed(commands=tuple(parsed)), errors)
 
 
@@ -132,6 +134,12 @@ def _retry_policy(fields: Fields) -> RetryPolicy:
     return RetryPolicy(max_attempts=attempts, backoff_seconds=tuple(backoff), non_retryable_error_types=tuple(types))
 
 
+def _start_timer(fields: Fields) -> StartTimer | None:
+    delay = fields.integer("delay_seconds", minimum=0, maximum=SECONDS_MAX, required=True)
+    path = read_path(fields, "timer")
+    return None if delay is None else StartTimer(delay_seconds=delay, path=path)
+
+
 def _record_side_effect(fields: Fields) -> RecordSideEffect | None:
     if fields.has("workflow_stream"):
         fields.error("workflow_stream", "is not supported by this server")
@@ -181,11 +189,13 @@ def _fail_workflow(fields: Fields) -> FailWorkflow | None:
 
 _PARSERS: dict[str, Callable[[Fields], WorkflowCommand | None]] = {
     "schedule_activity": _schedule_activity,
+    "start_timer": _start_timer,
     "record_side_effect": _record_side_effect,
     "record_version_marker": _record_version_marker,
     "complete_workflow": _complete_workflow,
     "fail_workflow": _fail_workflow,
 }
 
+TERMINAL_COMMANDS = ("complete_workflow", "fail_workflow")
 SUPPORTED_COMMANDS = tuple(_PARSERS)
 """What ``supported_workflow_task_commands`` advertises: the commands that are really implemented."""

@@ -21,6 +21,13 @@ class ScheduleActivity(msgspec.Struct, frozen=True, kw_only=True):
     path: list[dict[str, Any]] | None = None
 
 
+class StartTimer(msgspec.Struct, frozen=True, kw_only=True):
+    """``start_timer``: ``delay_seconds`` as authored; ``path`` as for an activity."""
+
+    delay_seconds: int
+    path: list[dict[str, Any]] | None = None
+
+
 class RecordSideEffect(msgspec.Struct, frozen=True, kw_only=True):
     """``record_side_effect``: the blob is stored as sent."""
 
@@ -54,8 +61,15 @@ class FailWorkflow(msgspec.Struct, frozen=True, kw_only=True):
     failed_activity_execution_id: str | None = None
 
 
-WorkflowCommand = ScheduleActivity | RecordSideEffect | RecordVersionMarker | CompleteWorkflow | FailWorkflow
+WorkflowCommand = (
+    ScheduleActivity | StartTimer | RecordSideEffect | RecordVersionMarker | CompleteWorkflow | FailWorkflow
+)
 TERMINAL = (CompleteWorkflow, FailWorkflow)
+
+
+def path_of(command: WorkflowCommand) -> list[dict[str, Any]] | None:
+    """The parallel group path of a command; None for a lone call and for commands that are never grouped."""
+    return command.path if isinstance(command, ScheduleActivity | StartTimer) else None
 
 
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,13 +85,17 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def first_path(self) -> list[dict[str, Any]] | None:
         """The group path of the first command, which a re-sent batch is recognised by (engine §3.5)."""
-        first = self.commands[0]
-        return first.path if isinstance(first, ScheduleActivity) else None
+        return path_of(self.commands[0])
 
     @property
     def scheduled_activities(self) -> int:
         """How many activities the batch opens."""
         return sum(isinstance(c, ScheduleActivity) for c in self.commands)
+
+    @property
+    def started_timers(self) -> int:
+        """How many timers the batch opens."""
+        return sum(isinstance(c, StartTimer) for c in self.commands)
 
     @property
     def change_ids(self) -> list[str]:

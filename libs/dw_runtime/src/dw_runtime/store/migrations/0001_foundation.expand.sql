@@ -49,6 +49,7 @@ CREATE TABLE workflow_runs (
     last_wake_sequence bigint NOT NULL,
     consumed_wake_sequence bigint NOT NULL,
     open_activity_count integer NOT NULL CHECK (open_activity_count >= 0),
+    open_timer_count integer NOT NULL CHECK (open_timer_count >= 0),
     task_failure_count integer NOT NULL,
     replay_blocked boolean NOT NULL,
     CHECK ((closed_at IS NOT NULL) = (status IN ('completed', 'failed', 'cancelled', 'terminated'))),

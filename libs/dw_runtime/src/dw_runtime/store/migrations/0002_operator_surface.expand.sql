@@ -1,6 +1,6 @@
--- The rest of the operator surface: timers, signals, updates and links as tables; what can be derived as views.
+-- Timers, signals, updates and links as tables; the rest of the operator surface, which can be derived, as views.
 
--- A timeout timer shares the workflow sequence of the wait it bounds.
+-- A timeout timer shares the workflow sequence of the wait it bounds. due_at is when the clock looks at it.
 CREATE TABLE workflow_timers (
     run_id text COLLATE "C" NOT NULL,
     sequence bigint NOT NULL CHECK (sequence > 0),
@@ -9,13 +9,17 @@ CREATE TABLE workflow_timers (
     delay_seconds bigint NOT NULL CHECK (delay_seconds >= 0),
     created_at timestamptz NOT NULL,
     fire_at timestamptz NOT NULL,
+    due_at timestamptz NOT NULL,
     fired_at timestamptz,
     cancelled_at timestamptz,
+    parallel_group_path json,
+    group_base bigint,
     PRIMARY KEY (run_id, sequence),
     CHECK ((fired_at IS NOT NULL) = (status = 'fired')),
     CHECK ((cancelled_at IS NOT NULL) = (status = 'cancelled'))
 ) WITH (fillfactor = 85);
-CREATE INDEX workflow_timers_due ON workflow_timers (fire_at) WHERE status = 'pending';
+CREATE INDEX workflow_timers_due ON workflow_timers (due_at) WHERE status = 'pending';
+CREATE INDEX workflow_timers_pending ON workflow_timers (run_id, sequence) WHERE status = 'pending';
 
 CREATE TABLE workflow_signals (
     signal_id text COLLATE "C" PRIMARY KEY,

@@ -13,7 +13,8 @@ runs AS (
         history_bytes = n.history_bytes, next_workflow_sequence = n.next_workflow_sequence,
         next_task_number = n.next_task_number, next_command_sequence = n.next_command_sequence,
         last_wake_sequence = n.last_wake_sequence, consumed_wake_sequence = n.consumed_wake_sequence,
-        open_activity_count = n.open_activity_count, task_failure_count = n.task_failure_count,
+        open_activity_count = n.open_activity_count, open_timer_count = n.open_timer_count,
+        task_failure_count = n.task_failure_count,
         replay_blocked = n.replay_blocked
     FROM json_populate_recordset(NULL::workflow_runs, $2::json) n
     WHERE r.run_id = n.run_id
@@ -90,6 +91,17 @@ FROM json_to_recordset($1::json) AS n(
     business_key text, status text, started_at timestamptz, closed_at timestamptz, memo jsonb, search_attributes jsonb,
     execution_timeout_seconds integer, run_timeout_seconds integer, arguments text
 );
+
+-- name: open_timers
+-- Record new timers.
+INSERT INTO workflow_timers SELECT n.* FROM json_populate_recordset(NULL::workflow_timers, $1::json) n;
+
+-- name: end_timers
+-- Write what has become of timers.
+UPDATE workflow_timers t SET
+    status = n.status, due_at = n.due_at, fired_at = n.fired_at, cancelled_at = n.cancelled_at
+FROM json_populate_recordset(NULL::workflow_timers, $1::json) n
+WHERE t.run_id = n.run_id AND t.sequence = n.sequence;
 
 -- name: open_groups
 -- Record new parallel groups.

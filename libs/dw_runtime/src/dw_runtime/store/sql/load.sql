@@ -23,9 +23,9 @@ SELECT json_agg(l) FROM locked l;
 
 -- name: read_related
 -- The time after the locks, and what the decisions of a batch need beside the locked runs, each part as one JSON array.
--- $1 names runs as in lock_runs and says which need their inbox and which their open activities. The last part are the
+-- $1 names runs as in lock_runs and says which need their inbox and which their open activities and timers. The last part are the
 -- request ids of the polls in $5 ({lease_owner, poll_request_id}) that hold a lease: they repeat an earlier poll. $6 are
--- the request ids of commands ({namespace, workflow_id, request_id}).
+-- the request ids of commands ({namespace, workflow_id, request_id}), $7 the timers that are due ({run_id, sequence}).
 WITH named AS MATERIALIZED (
     SELECT COALESCE(k.run_id, i.current_run_id) AS run_id, bool_or(k.inbox) AS inbox, bool_or(k.closing) AS closing
     FROM json_to_recordset($1::json) AS k(run_id text, namespace text, workflow_id text, inbox boolean, closing boolean)
@@ -55,16 +55,26 @@ activities AS (
         UNION
         SELECT run_id, activity_sequence FROM tasks WHERE kind = 1
     ) named ON a.run_id = named.run_id AND a.sequence = named.sequence
+),
+timers AS (
+    SELECT t.*
+    FROM json_to_recordset($7::json) AS d(run_id text, sequence bigint)
+    JOIN workflow_timers t ON t.run_id = d.run_id AND t.sequence = d.sequence
+    UNION ALL
+    SELECT t.* FROM named n JOIN workflow_timers t ON t.run_id = n.run_id AND t.status = 'pending' WHERE n.closing
 )
 SELECT
     to_json(dw_now()),
     (SELECT json_agg(t) FROM tasks t),
     (SELECT json_agg(a) FROM activities a),
+    (SELECT json_agg(t) FROM timers t),
     (
         SELECT json_agg(g)
         FROM workflow_parallel_groups g
         JOIN (
             SELECT run_id, group_base AS base_sequence FROM activities WHERE group_base IS NOT NULL
+            UNION
+            SELECT run_id, group_base FROM timers WHERE group_base IS NOT NULL
             UNION
             SELECT * FROM json_to_recordset($3::json) AS b(run_id text, base_sequence bigint)
         ) named USING (run_id, base_sequence)
