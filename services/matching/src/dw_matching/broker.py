@@ -133,7 +133,7 @@ class Broker:
     def owners(self) -> set[tuple[str, str]]:
         """The workers, by namespace and id, that hold a poll here."""
         return {
-            (key.namespace, seat.claimant.lease_owner) for key, queue in self._queues.items() for seat in queue.seats
+            (key.namespace, seat.claimant.lease_owner) for key, queue in self.queues.items() for seat in queue.seats
         }
 
     def close(self) -> None:
