@@ -56,6 +56,7 @@ class WorkerPlane:
             node.pump,
             stale_after_seconds=settings.workers.stale_after_seconds,
             on_drain=self._drain_worker,
+            polling_now=self.broker.owners,
         )
         self.workflow_tasks = WorkflowTasks(
             node.pump,
