@@ -269,6 +269,9 @@ async def test_waiting_ends_with_the_reason(database_url: str, unique_namespace:
         assert (answer.status, answer.json["reason"]) == (504, "query_worker_execution_timeout")
         late = await report(client, task, result=1)
         assert (late.status, late.json["reason"], late.json["outcome"]) == (409, "query_task_timed_out", "rejected")
+        registry = served.plane.node.metrics.registry
+        for outcome, count in (("not_claimed", 1), ("worker_timeout", 1), ("answered", 0)):
+            assert registry.get_sample_value("dw_query_seconds_count", {"outcome": outcome}) == count
 
 
 async def test_a_full_queue_takes_no_more(database_url: str, unique_namespace: str) -> None:
@@ -340,3 +343,14 @@ async def test_a_workflow_task_that_stays_leased_does_not_hold_a_query_up(client
     await report(client, task, result="before")
     assert (await asked).json["result"] == "before"
     assert (await client.complete(leased, COMPLETE)).status == 200
+
+
+async def test_a_process_that_drains_sends_its_callers_elsewhere(client: Client) -> None:
+    await capable(client)
+    await client.start()
+    asked = asking(client)
+    await until_waiting(client)
+    await client.served.plane.drain()
+    answer = await asked
+    assert (answer.status, answer.json["reason"]) == (503, "query_task_queue_unavailable")
+    assert (answer.json["retryable"], answer.headers["retry-after"]) == (True, "1")

@@ -11,7 +11,6 @@ from typing import Final
 import msgspec
 import psycopg
 import structlog
-from psycopg_pool import PoolTimeout
 
 from dw_core.queries.task import QueryFailed, QueryState
 from dw_runtime.store.database import Database, Row
@@ -26,7 +25,7 @@ BUSY_SECONDS: Final = 0.002
 LATE_SECONDS: Final = 5.0
 """How long an answer that is known to have come may take to be read."""
 
-STORE_ERRORS: Final = (psycopg.OperationalError, PoolTimeout, OSError)
+STORE_ERRORS: Final = (psycopg.OperationalError, OSError)
 """The database cannot be reached."""
 
 _decode_failure = msgspec.json.Decoder(QueryFailed).decode
@@ -97,7 +96,7 @@ class Answers:
                 continue
             try:
                 await self._look()
-            except (psycopg.Error, PoolTimeout, OSError, TimeoutError) as error:
+            except (psycopg.Error, OSError, TimeoutError) as error:
                 log.warning("answers.look_failed", error=type(error).__name__, callers=len(self._waiting))
                 await asyncio.sleep(LOOK_SECONDS)
             await asyncio.sleep(BUSY_SECONDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -26,7 +26,10 @@ from dw_runtime.store.database import Database
 from dw_runtime.store.reads.queries import QueryReads
 from dw_runtime.telemetry.metrics import Metrics
 
-_OUTCOMES = {
+DRAIN_SECONDS: Final = 0.5
+"""What a process that drains still waits for answers; clients repeat the refusal that follows, at another process."""
+
+_OUTCOMES: Final = {
     "query_task_queue_full": "queue_full",
     "query_task_queue_unavailable": "unavailable",
     "query_task_not_claimed": "not_claimed",
@@ -163,9 +166,9 @@ class QueryHandlers:
         if call.hangup is not None:
             call.hangup.notify(lambda: _cancel(future))
         try:
-            await asyncio.wait((future,), timeout=self._settings.timeout_seconds)
+            is_drained = await self._wait(future, call.draining)
             if not future.done() or future.cancelled():
-                await self._end(query_task_id, future)
+                await self._end(query_task_id, future, is_drained=is_drained)
         finally:
             self._answers.forget(query_task_id)
         answer = future.result() if future.done() else Lost()
@@ -175,11 +178,26 @@ class QueryHandlers:
             raise _unavailable()
         return answer
 
-    async def _end(self, query_task_id: str, future: asyncio.Future[Answer]) -> None:
+    async def _wait(self, future: asyncio.Future[Answer], draining: asyncio.Event) -> bool:
+        """Wait for the answer; True when this process is to end, which leaves an answer only a moment to come."""
+        drained = asyncio.ensure_future(draining.wait())
+        try:
+            await asyncio.wait(
+                (future, drained), timeout=self._settings.timeout_seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            if draining.is_set() and not future.done():
+                await asyncio.wait((future,), timeout=DRAIN_SECONDS)
+            return draining.is_set()
+        finally:
+            drained.cancel()
+
+    async def _end(self, query_task_id: str, future: asyncio.Future[Answer], *, is_drained: bool) -> None:
         """Give a query up. An answer that came in this very moment still counts."""
         ended = await self._database.rows("end_query", query_task_id)
         if future.cancelled():
             raise _Abandoned
+        if ended and is_drained:
+            raise _unavailable("This process is about to end; ask again.")
         if ended:
             raise timed_out(ended[0][0])
         self._answers.wake()
@@ -200,6 +218,5 @@ class _Failed(Exception):
         self.said = said
 
 
-def _unavailable() -> Problem:
-    message = "Queries cannot be coordinated: the database is not available."
+def _unavailable(message: str = "Queries cannot be coordinated: the database is not available.") -> Problem:
     return Problem("query_task_queue_unavailable", message, retryable=True, retry_after_seconds=1)

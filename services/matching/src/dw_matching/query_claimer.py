@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import psycopg
 import structlog
-from psycopg_pool import PoolTimeout
 
 from dw_core.engine.transition import WakeKey
 from dw_core.limits import QUERY_LEASED_RUN_WAIT_SECONDS
@@ -23,7 +22,7 @@ from dw_runtime.store.loading import encode_rows
 log = structlog.get_logger(__name__)
 
 _decode = msgspec.json.Decoder(QueryTask).decode
-_ERRORS = (psycopg.Error, PoolTimeout, OSError, TimeoutError)
+_ERRORS = (psycopg.Error, OSError, TimeoutError)
 
 Granted = list[tuple[Want, ClaimedQuery]]
 

@@ -14,7 +14,6 @@ from typing import Final
 
 import psycopg
 import structlog
-from psycopg_pool import PoolTimeout
 
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
@@ -33,7 +32,7 @@ IDLE_SWEEP_SECONDS: Final = 15.0
 BUSY_SECONDS: Final = 60.0
 SWEEP_LIMIT: Final = 200
 
-_ERRORS: Final = (psycopg.Error, PoolTimeout, OSError, TimeoutError)
+_ERRORS: Final = (psycopg.Error, OSError, TimeoutError)
 
 WorkerKey = tuple[str, str]
 
