@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
+import msgspec
 import pytest
 
+from dw_core.routes.catalogue import ROUTES
+from dw_core.routes.route import Route
+from dw_runtime.http.body import BodyDecoder, ClientGone, read_body
 from dw_runtime.http.call import Call, Reply
 from dw_runtime.http.shell import ShellSettings
 from tests.contract.shell_client import OPERATOR, WORKER, build_shell, call
 
 HEARTBEAT = "/api/worker/heartbeat"
+EXAMPLES: dict[str, Any] = {"workflow_task_attempt": 1, "commands": [{}], "failure": {"message": "m"}}
+"""Valid values of required fields that are not texts."""
+WITH_NUL: list[Any] = ["a\0b", ["a\0b"], {"a": {"b": "\0"}}, {"a\0b": {}}, {"a": "\0"}]
 
 
 async def _ok(request: Call) -> Reply:
@@ -52,6 +59,15 @@ async def test_chunks_within_the_limit_are_joined() -> None:
     shell = build_shell({"worker_heartbeat": _ok})
     answer = await call(shell, "POST", HEARTBEAT, headers=WORKER, chunks=[b'{"work', b'er_id":', b'"w"}'])
     assert answer.status == 200
+
+
+async def test_a_client_that_stops_in_the_middle_of_its_body_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dw_runtime.http.body.BODY_SECONDS", 0.01)
+    parts: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+    parts.put_nowait({"type": "http.request", "body": b"{", "more_body": True})
+
+    with pytest.raises(ClientGone):
+        await read_body(parts.get, {}, 100)
 
 
 @pytest.mark.parametrize("body", [None, b"", b"{}", b"[]", b" [] "])
@@ -151,3 +167,45 @@ async def test_draining_gives_up_when_a_request_does_not_end() -> None:
     await held.wait()
     assert not await shell.drain(timeout_seconds=0.01)
     request.cancel()
+
+
+@pytest.mark.parametrize(
+    "route", [route for route in ROUTES if route.request is not None], ids=lambda route: route.name
+)
+async def test_no_field_that_is_kept_may_hold_a_nul(route: Route) -> None:
+    """One poll with such an id would otherwise fail every transaction of its process."""
+    assert route.request is not None
+    kept = [
+        field
+        for field in msgspec.structs.fields(route.request)
+        if field.name not in getattr(route.request, "MAY_HOLD_NUL", ())
+    ]
+    decoder = BodyDecoder(route.request)
+    for field in kept:
+        for wrong in WITH_NUL:
+            body = {name.encode_name: EXAMPLES.get(name.name, "1") for name in kept if name.required}
+            _, invalid = decoder.decode(msgspec.json.encode(body | {field.encode_name: wrong}))
+            assert invalid is not None, f"{field.encode_name} takes {wrong!r}"
+
+
+async def test_a_poll_with_a_nul_in_it_is_refused_by_field() -> None:
+    shell = build_shell({"workflow_task_poll": _ok})
+    body = b'{"worker_id": "w", "task_queue": "q", "poll_request_id": "a\\u0000"}'
+    answer = await call(shell, "POST", "/api/worker/workflow-tasks/poll", headers=WORKER, body=body)
+    assert (answer.status, answer.json["errors"]) == (422, {"poll_request_id": ["must not contain the character NUL"]})
+
+
+async def test_what_a_failure_says_may_hold_a_nul() -> None:
+    shell = build_shell({"activity_task_fail": _ok})
+    body = b'{"activity_attempt_id": "a", "lease_owner": "w", "failure": {"message": "\\u0000"}}'
+    answer = await call(shell, "POST", "/api/worker/activity-tasks/x/fail", headers=WORKER, body=body)
+    assert answer.status == 200
+
+
+async def test_a_field_that_a_route_does_not_take_is_told_only_to_callers_who_may_ask() -> None:
+    shell = build_shell({"workflow_start": _ok})
+    body = b'{"workflow_type": "t", "retry_policy": {}}'
+    stranger = {**OPERATOR, "authorization": "Bearer wrong"}
+    assert (await call(shell, "POST", "/api/workflows", headers=stranger, body=body)).status == 401
+    answer = await call(shell, "POST", "/api/workflows", headers=OPERATOR, body=body)
+    assert (answer.status, list(answer.json["errors"])) == (422, ["retry_policy"])

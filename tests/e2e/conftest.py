@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -40,18 +41,21 @@ def queue() -> str:
     return f"q-{uuid.uuid4().hex[:12]}"
 
 
+@asynccontextmanager
+async def worker_on(
+    client: Client, queue: str, workflows: Sequence[Any], activities: Sequence[Any] = (), **options: Any
+) -> AsyncIterator[Worker]:
+    """A worker of the SDK that serves the queue until the end of the context."""
+    worker = Worker(client, task_queue=queue, workflows=list(workflows), activities=list(activities), **options)
+    running = asyncio.create_task(worker.run())
+    try:
+        yield worker
+    finally:
+        await worker.stop()
+        await running
+
+
 @pytest.fixture
 def working(client: Client, queue: str) -> Working:
-    """Runs a worker of the SDK on the queue until the end of the context."""
-
-    @asynccontextmanager
-    async def run(workflows: Sequence[Any], activities: Sequence[Any] = (), **options: Any) -> AsyncIterator[Worker]:
-        worker = Worker(client, task_queue=queue, workflows=list(workflows), activities=list(activities), **options)
-        running = asyncio.create_task(worker.run())
-        try:
-            yield worker
-        finally:
-            await worker.stop()
-            await running
-
-    return run
+    """Runs a worker of the SDK on the queue of the test."""
+    return partial(worker_on, client, queue)

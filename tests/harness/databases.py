@@ -58,6 +58,14 @@ def temporary_database(postgres_url: str) -> Iterator[str]:
         drop_database(postgres_url, name)
 
 
+@contextmanager
+def migrated_database(postgres_url: str) -> Iterator[str]:
+    """Yield the URL of a new database with the schema and the default namespace; it is dropped at the end."""
+    with temporary_database(postgres_url) as url:
+        _prepare_in_thread(url)
+        yield url
+
+
 def template_name(run_id: str) -> str:
     """Name of the migrated template of a run."""
     return f"dw_test_{run_id}_template"
@@ -74,11 +82,14 @@ def _create_template(admin: psycopg.Connection[tuple[object, ...]], postgres_url
     making = f"{template}_making"
     drop_database(postgres_url, making)
     admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(making)))
-    url = sibling(postgres_url, making)
-    # In a thread of its own, because the caller may sit below a running event loop.
+    _prepare_in_thread(sibling(postgres_url, making))
+    admin.execute(sql.SQL("ALTER DATABASE {} RENAME TO {}").format(sql.Identifier(making), sql.Identifier(template)))
+
+
+def _prepare_in_thread(url: str) -> None:
+    """In a thread of its own, because the caller may sit below a running event loop."""
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, _prepare(url)).result()
-    admin.execute(sql.SQL("ALTER DATABASE {} RENAME TO {}").format(sql.Identifier(making), sql.Identifier(template)))
 
 
 async def _prepare(url: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -26,6 +27,7 @@ class Server:
 
     def __init__(self, command: str, folder: Path, environ: Mapping[str, str]) -> None:
         self.command = command
+        self.environ = dict(environ)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = folder / f"{command}-{self.port}.log"
@@ -54,6 +56,20 @@ class Server:
             return response.status, json.loads(response.read())
         finally:
             connection.close()
+
+    def held_polls(self) -> int:
+        """How many polls the process holds, by its metrics."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request("GET", "/metrics")
+            lines = connection.getresponse().read().decode().splitlines()
+        finally:
+            connection.close()
+        return int(sum(float(line.split()[-1]) for line in lines if line.startswith("dw_poll_waiters{")))
+
+    async def holds(self, polls: int) -> bool:
+        """Whether the process holds exactly this many polls."""
+        return await asyncio.to_thread(self.held_polls) == polls
 
     def wait_until_ready(self) -> None:
         """Return when the process says that it is ready; fail with its log when it ends before that."""

@@ -26,6 +26,7 @@ def status(port: int, path: str) -> int:
 def test_dev_serves_both_planes_and_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     with running(tmp_path, "--ephemeral") as dev:
         greeting = dev.greeting()
+        assert greeting.startswith("\nDurable Workflow "), "nothing is printed before the greeting"
         assert f"http://127.0.0.1:{dev.port}" in greeting
         assert "dev-token" in greeting
         assert status(dev.port, "/api/ready") == 200

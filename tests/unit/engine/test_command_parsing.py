@@ -192,3 +192,33 @@ def test_an_empty_batch_is_refused() -> None:
 def test_a_terminal_command_must_come_last_and_alone(batch: list[Json]) -> None:
     _, errors = parse_commands(batch)
     assert list(errors) == ["commands.0.type"]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"parallel_group_kind": []},
+        {"parallel_group_kind": {}},
+        {"parallel_group_kind": None},
+        {"parallel_group_base_sequence": "1"},
+        {"parallel_group_size": True},
+        {"note": "a\0b"},
+        {"note": {"deep": ["\0"]}},
+    ],
+    ids=repr,
+)
+def test_a_group_path_of_any_shape_is_refused_and_never_breaks(entry: Json) -> None:
+    flat = {
+        "parallel_group_id": "parallel-activities:1:1",
+        "parallel_group_kind": "activity",
+        "parallel_group_base_sequence": 1,
+        "parallel_group_size": 1,
+        "parallel_group_index": 0,
+    } | entry
+    parsed, errors = parse_commands([activity("a") | flat | {"parallel_group_path": [flat]}])
+    assert (parsed, list(errors)) == (None, ["commands.0.parallel_group_path"])
+
+
+def test_names_of_errors_that_are_not_retried_hold_no_nul() -> None:
+    parsed, errors = parse_commands([activity("a", retry_policy=retrying(3, types=["a\0b"]))])
+    assert (parsed, list(errors)) == (None, ["commands.0.retry_policy.non_retryable_error_types"])

@@ -8,6 +8,7 @@ import pytest
 
 from dw_runtime.settings import Settings, SettingsError, load, load_audited
 from dw_runtime.settings.model import REGISTRY
+from dw_runtime.settings.urls import without_password
 
 
 def test_an_empty_environment_gives_the_published_defaults() -> None:
@@ -100,11 +101,12 @@ def test_derived_defaults_follow_the_poll_timeout() -> None:
 
 def test_every_secret_may_come_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "secret"
-    file.write_text("postgresql://from-file\n")
     for declared in REGISTRY:
         if declared.var.is_secret and declared.var.name not in ("DW_PRINCIPAL_TOKENS",):
+            secret = "redis://from-file" if declared.var.name == "REDIS_URL" else "postgresql://from-file"
+            file.write_text(f"{secret}\n")
             settings = load({f"{declared.var.name}_FILE": str(file)})
-            assert getattr(getattr(settings, declared.group), declared.field) == "postgresql://from-file"
+            assert getattr(getattr(settings, declared.group), declared.field) == secret
 
 
 def test_a_secret_file_that_cannot_serve_is_refused(tmp_path: Path) -> None:
@@ -166,3 +168,54 @@ def test_names_of_tests_and_names_of_other_servers_are_no_typing_errors() -> Non
         {"DW_TEST_X": "1", "DW_BENCH_Y": "1", "DW_SERVER_KEY": "k", "DW_AUTH_TOKEN_FILE": ""}
     ).findings
     assert [(finding.kind, finding.name) for finding in findings] == [("ignored", "DW_SERVER_KEY")]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://bob:s3cret%zz@db/x",
+        "postgresql://bob:s3cret@[::1/x",
+        "postgresql://bob:s3cret/more@db/x",
+        "postgresql://bob:12345/s3cret@db/x",
+        "postgresql://bob:s3cret@db:99999/x",
+        "mysql://bob:s3cret@db/x",
+        "bob:s3cret@db",
+    ],
+)
+def test_a_database_url_that_cannot_be_read_is_refused_without_being_quoted(url: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load({"DATABASE_URL": url})
+    assert "s3cret" not in str(refused.value) and "database URL" in str(refused.value)
+    assert refused.value.__suppress_context__ or refused.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:s3cret/more@h:1/0",
+        "redis://:s3cret#more@h:1/0",
+        "redis://:12345/s3cret@h:1/0",
+        "redis://:s3cret@h:s3cret/0",
+        "redis://:s3cret@[::1/0",
+        "redis://:s3cret@h/0?socket_timeout=s3cret",
+        "rediss//:s3cret@h",
+    ],
+)
+def test_a_redis_url_that_cannot_be_read_is_refused_without_being_quoted(url: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load({"REDIS_URL": url})
+    assert "s3cret" not in str(refused.value) and "Redis URL" in str(refused.value)
+    assert refused.value.__suppress_context__ or refused.value.__context__ is None
+
+
+def test_several_hosts_and_strange_passwords_are_read() -> None:
+    for url in ("postgresql://h1:5432,h2/x", "postgresql://bob:a#b?c@h/x", "postgresql:///x?host=/run/postgresql"):
+        assert load({"DATABASE_URL": url}).stores.database_url == url
+    for url in ("rediss://u:p@h:6380/1", "unix://u:p@/run/redis.sock?db=1"):
+        assert load({"REDIS_URL": url}).stores.redis_url == url
+
+
+def test_a_url_is_shown_without_password_and_query() -> None:
+    assert without_password("postgresql://bob:a#b?c/d@h:1/x?password=p") == "postgresql://bob:***@h:1/x"
+    assert without_password("postgresql://h/x?password=p") == "postgresql://h/x"
+    assert without_password("redis://:p@h/0") == "redis://:***@h/0"

@@ -15,10 +15,10 @@ import psycopg
 import structlog
 
 from dw_core.engine.inputs import Input, SweepTask, TimeOutRun
-from dw_core.engine.transition import Rejection
 from dw_core.protocol.problems import Problem
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.database import Database
+from dw_runtime.telemetry.condition import Condition
 
 log = structlog.get_logger(__name__)
 
@@ -72,6 +72,7 @@ class Sweeper:
         self._is_for_deadlines = is_for_deadlines
         self._recovered = recovered
         self._task: asyncio.Task[None] | None = None
+        self._condition = Condition("sweep", sweep=name)
         self._stopping = asyncio.Event()
 
     def start(self) -> None:
@@ -95,8 +96,9 @@ class Sweeper:
         while not self._stopping.is_set():
             try:
                 found_all = await self.pass_once()
+                self._condition.works()
             except (psycopg.Error, OSError, TimeoutError, Problem) as error:
-                log.warning("sweep.failed", sweep=self._name, error=type(error).__name__)
+                self._condition.failed(error)
                 found_all = True
             pause = self._interval * random.uniform(0.8, 1.2) if found_all else 0.0
             try:
@@ -105,19 +107,25 @@ class Sweeper:
                 continue
 
     async def pass_once(self) -> bool:
-        """One pass over everything that is due; False when a limit was reached and there may be more."""
+        """One pass over everything that is due; False when a limit was reached and there may be more.
+
+        An input that fails is left to the next pass and keeps none of the others back.
+        """
         found = await self._database.rows(
             "find_due", self._name, self._holder, LEASE_SECONDS, self._limit, self._is_for_deadlines
         )
         due = [DueRow(*row) for row in found]
-        replies = await asyncio.gather(*(self._pump.submit(row.to_input()) for row in due))
-        tasks = 0
+        replies = await asyncio.gather(*(self._pump.submit(row.to_input()) for row in due), return_exceptions=True)
+        tasks = failures = 0
         for row, reply in zip(due, replies, strict=True):
+            if isinstance(reply, BaseException):
+                failures += 1
+                log.warning("sweep.input_failed", sweep=self._name, run_id=row.run_id, error=type(reply).__name__)
             if row.task_number is not None:
                 tasks += 1
-                if not isinstance(reply, Rejection):
+                if isinstance(reply, dict):
                     self._recovered(row)
-        return max(tasks, len(due) - tasks) < self._limit
+        return failures > 0 or max(tasks, len(due) - tasks) < self._limit
 
 
 async def _quietly(work: Awaitable[object]) -> None:

@@ -10,12 +10,10 @@ from typing import Final
 
 import msgspec
 import psycopg
-import structlog
 
 from dw_core.queries.task import QueryFailed, QueryState
 from dw_runtime.store.database import Database, Row
-
-log = structlog.get_logger(__name__)
+from dw_runtime.telemetry.condition import Condition
 
 LOOK_SECONDS: Final = 1.0
 """How late an answer may be noticed when its wake signal was lost; one statement per process and interval."""
@@ -51,6 +49,7 @@ class Answers:
         self._waiting: dict[str, asyncio.Future[Answer]] = {}
         self._news = asyncio.Event()
         self.heard = 0
+        self._condition = Condition("answers")
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -96,8 +95,9 @@ class Answers:
                 continue
             try:
                 await self._look()
+                self._condition.works()
             except (psycopg.Error, OSError, TimeoutError) as error:
-                log.warning("answers.look_failed", error=type(error).__name__, callers=len(self._waiting))
+                self._condition.failed(error)
                 await asyncio.sleep(LOOK_SECONDS)
             await asyncio.sleep(BUSY_SECONDS)
 

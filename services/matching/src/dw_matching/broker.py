@@ -144,7 +144,7 @@ class Broker:
                 self.leave(seat)
 
     def end_polls_of(self, namespace: str, worker_id: str) -> None:
-        """End the polls of one worker: its cohort has been drained."""
+        """End the polls of one worker, which may take no more tasks."""
         for key, queue in list(self.queues.items()):
             if key.namespace == namespace:
                 for seat in [seat for seat in queue.seats if seat.claimant.lease_owner == worker_id]:

@@ -44,7 +44,7 @@ async def claim_status(database: Database, kind: TaskKind, namespace: str, task_
 
     Raises ``task_not_found`` for one that is closed, unknown or of the other kind.
     """
-    rows = await database.rows("read_task", *named_task(task_id))
+    rows = await database.read("read_task", *named_task(task_id))
     task = _decode_task(rows[0][0]) if rows else None
     if task is None or task.kind is not kind or task.namespace != namespace:
         raise Problem("task_not_found", "There is no such open task.", task_id=task_id)

@@ -6,15 +6,13 @@ import asyncio
 import random
 
 import psycopg
-import structlog
 
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
 from dw_matching.broker import Broker
 from dw_runtime.store.database import Database
 from dw_runtime.store.loading import encode_rows
-
-log = structlog.get_logger(__name__)
+from dw_runtime.telemetry.condition import Condition
 
 
 class Lookout:
@@ -28,6 +26,7 @@ class Lookout:
         self._database = database
         self._broker = broker
         self._interval = interval_seconds
+        self._condition = Condition("lookout")
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -50,8 +49,9 @@ class Lookout:
             await asyncio.sleep(self._interval * random.uniform(0.8, 1.2))
             try:
                 await self.look()
+                self._condition.works()
             except (psycopg.Error, OSError, TimeoutError) as error:
-                log.warning("lookout.failed", error=type(error).__name__)
+                self._condition.failed(error)
 
     async def look(self) -> None:
         """One look at every queue with held polls."""
@@ -61,7 +61,7 @@ class Lookout:
         named = encode_rows({"namespace": key.namespace, "kind": key.kind, "queue": key.queue} for key in keys)
         polls = self._broker.unchecked(with_queries=True)
         repeated = []
-        for namespace, kind, queue, request_id in await self._database.rows("look_around", named, encode_rows(polls)):
+        for namespace, kind, queue, request_id in await self._database.read("look_around", named, encode_rows(polls)):
             if request_id is None:
                 self._broker.wake(WakeKey(namespace, TaskKind(kind), queue))
             else:

@@ -12,7 +12,6 @@ from dw_core.engine.inputs import ReleaseClaim
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
 from dw_core.leases.durations import query_lease_seconds
-from dw_core.workers.registration import Registration
 from dw_matching.activity_bridge import ActivityTasks
 from dw_matching.broker import METRIC_KIND, Broker
 from dw_matching.handlers import WorkerHandlers, WorkerSettings
@@ -55,7 +54,7 @@ class WorkerPlane:
             node.database,
             node.pump,
             stale_after_seconds=settings.workers.stale_after_seconds,
-            on_drain=self._drain_worker,
+            on_leave=lambda worker: self.broker.end_polls_of(*worker),
             polling_now=self.broker.owners,
         )
         self.workflow_tasks = WorkflowTasks(
@@ -134,9 +133,6 @@ class WorkerPlane:
         self._releases.discard(release)
         if not release.cancelled() and release.exception() is not None:
             log.warning("claim.release_failed", error=type(release.exception()).__name__)
-
-    def _drain_worker(self, worker: Registration) -> None:
-        self.broker.end_polls_of(worker.namespace, worker.worker_id)
 
     def _count_expiry(self, row: DueRow) -> None:
         assert row.kind is not None, "a task has a kind"

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import psycopg
-import structlog
 
 from dw_core.engine.transition import WakeKey
 from dw_core.limits import QUERY_LEASED_RUN_WAIT_SECONDS
@@ -18,8 +17,7 @@ from dw_matching.query_claims import ClaimedQuery
 from dw_runtime.pump.claims import Want
 from dw_runtime.store.database import Database, Row
 from dw_runtime.store.loading import encode_rows
-
-log = structlog.get_logger(__name__)
+from dw_runtime.telemetry.condition import Condition
 
 _decode = msgspec.json.Decoder(QueryTask).decode
 _ERRORS = (psycopg.Error, OSError, TimeoutError)
@@ -39,6 +37,7 @@ class QueryClaimer:
         self._database = database
         self._broker = broker
         self._has_claimed = claimed
+        self._condition = Condition("queries.claim")
         self._keys: set[WakeKey] = set()
         self._work = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -83,10 +82,11 @@ class QueryClaimer:
             found, leftover = await self._claim([want for want in wants if id(want) not in served])
             granted += found
             looked = True
+            self._condition.works()
             if granted:
                 self._has_claimed()
         except _ERRORS as error:
-            log.warning("queries.claim_failed", error=type(error).__name__, polls=len(wants))
+            self._condition.failed(error)
         finally:
             self._broker.settle(wants, granted, leftover, looked=looked)
 

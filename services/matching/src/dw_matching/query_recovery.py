@@ -19,6 +19,7 @@ from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
 from dw_runtime.store.database import Database, Row
 from dw_runtime.store.loading import encode_rows
+from dw_runtime.telemetry.condition import Condition
 from dw_runtime.telemetry.metrics import Metrics
 
 log = structlog.get_logger(__name__)
@@ -62,6 +63,7 @@ class QueryRecovery:
         self._timer: asyncio.TimerHandle | None = None
         self._work: set[asyncio.Task[None]] = set()
         self._busy_until = 0.0
+        self._condition = Condition("queries.sweep")
         self._has_work = asyncio.Event()
         self._loop_task: asyncio.Task[None] | None = None
 
@@ -106,8 +108,9 @@ class QueryRecovery:
                     await asyncio.wait_for(self._has_work.wait(), pause)
             try:
                 await self.sweep()
+                self._condition.works()
             except _ERRORS as error:
-                log.warning("queries.sweep_failed", error=type(error).__name__)
+                self._condition.failed(error)
 
     def _reoffered(self, row: Row) -> None:
         """A query of this (namespace, queue) has become claimable again."""

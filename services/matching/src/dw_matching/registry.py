@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 import psycopg
-import structlog
 
 from dw_core.engine.inputs import RecoverLeases
 from dw_core.engine.transition import Rejection
@@ -19,8 +18,7 @@ from dw_core.workers.registration import Registration, not_registered, register
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.database import Database
 from dw_runtime.store.loading import encode_rows
-
-log = structlog.get_logger(__name__)
+from dw_runtime.telemetry.condition import Condition
 
 REFRESH_SECONDS: Final = 5.0
 """How old a copy may be, and how often the workers that poll here are refreshed, all in one statement."""
@@ -46,10 +44,9 @@ class Heartbeat(msgspec.Struct, frozen=True):
 
 
 class Registry:
-    """Registers workers and answers who may poll. ``on_drain`` is told of workers whose drain intent has changed.
-
-    ``polling_now`` gives the workers that hold a poll in this process: a held poll is a lasting sign of life.
-    """
+    """Registers workers and answers who may poll. ``on_leave`` is told of workers that may no longer: their cohort
+    drains, or they are not registered any more. ``polling_now`` gives the workers that hold a poll in this process: a
+    held poll is a lasting sign of life."""
 
     def __init__(
         self,
@@ -57,15 +54,16 @@ class Registry:
         pump: Pump,
         *,
         stale_after_seconds: int,
-        on_drain: Callable[[Registration], None],
+        on_leave: Callable[[WorkerKey], None],
         polling_now: Callable[[], set[WorkerKey]],
     ) -> None:
         self._database = database
         self._pump = pump
         self._stale_after = stale_after_seconds
-        self._on_drain = on_drain
+        self._on_leave = on_leave
         self._polling_now = polling_now
         self._copies: dict[WorkerKey, _Copy] = {}
+        self._condition = Condition("registry.refresh")
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -118,7 +116,7 @@ class Registry:
         """Remove a registration and return its workflow tasks to ready; how many, or None for an unknown worker."""
         if not await self._database.rows("forget_worker", namespace, worker_id):
             return None
-        self._copies.pop((namespace, worker_id), None)
+        self._forget((namespace, worker_id))
         runs = await self._database.rows("leased_runs", namespace, worker_id)
         replies = await asyncio.gather(
             *(self._pump.submit(RecoverLeases(run_id=run_id, lease_owner=worker_id)) for (run_id,) in runs)
@@ -140,18 +138,23 @@ class Registry:
         self._copies[registration.namespace, registration.worker_id] = _Copy(registration, now, now)
         return registration
 
+    def _forget(self, key: WorkerKey) -> None:
+        self._copies.pop(key, None)
+        self._on_leave(key)
+
     async def _read(self, keys: list[WorkerKey], present: Container[WorkerKey]) -> list[Registration]:
         """What is known of these workers now; only the ``present`` ones have given a sign of life."""
         named = encode_rows({"namespace": key[0], "worker_id": key[1], "is_present": key in present} for key in keys)
-        return [_decode(text) for (text,) in await self._database.rows("touch_workers", named, REFRESH_SECONDS)]
+        return [_decode(text) for (text,) in await self._database.read("touch_workers", named, REFRESH_SECONDS)]
 
     async def _loop(self) -> None:
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
             try:
                 await self._refresh()
+                self._condition.works()
             except (psycopg.Error, OSError, TimeoutError) as error:
-                log.warning("registry.refresh_failed", error=type(error).__name__)
+                self._condition.failed(error)
 
     async def _refresh(self) -> None:
         now = time.monotonic()
@@ -166,8 +169,8 @@ class Registry:
         for key, copy in list(kept.items()):
             fresh = found.get(key)
             if fresh is None:
-                self._copies.pop(key, None)
+                self._forget(key)
                 continue
             if fresh.is_draining and not copy.registration.is_draining:
-                self._on_drain(fresh)
+                self._on_leave(key)
             copy.registration, copy.read_at = fresh, time.monotonic()

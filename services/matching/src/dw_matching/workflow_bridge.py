@@ -83,7 +83,7 @@ class WorkflowTasks:
         fence = _fence(namespace, task_id, lease_owner, attempt)
         last = (await self._report(CheckWorkflowTask(**fence)))["claimed_history_sequence"]
         until = min(after_sequence + page_size, last)
-        rows = await self._database.rows("read_history_page", fence["run_id"], after_sequence, last, page_size)
+        rows = await self._database.read("read_history_page", fence["run_id"], after_sequence, last, page_size)
         has_more = until < last
         return {
             "task_id": task_id,

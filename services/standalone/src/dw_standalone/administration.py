@@ -12,12 +12,15 @@ import msgspec
 from dw_runtime.process import EXIT_CONFIG
 from dw_runtime.settings import Settings, SettingsError, load_audited
 from dw_runtime.settings.report import effective
+from dw_runtime.telemetry.logs import configure_logs
 from dw_standalone.roles import read_settings
 
 
 def migrate(environ: Mapping[str, str], step: str) -> int:
     """Run one step of the schema migrations; ``status`` prints where the schema stands as JSON."""
-    result = run_migration(required_database_url(read_settings(environ)), step)
+    settings = read_settings(environ)
+    configure_logs(settings.telemetry.log_level, role="migrate")
+    result = run_migration(required_database_url(settings), step)
     if step == "status":
         print(msgspec.json.format(msgspec.json.encode(result)).decode())
     return 0
@@ -26,6 +29,7 @@ def migrate(environ: Mapping[str, str], step: str) -> int:
 def bootstrap(environ: Mapping[str, str]) -> int:
     """Create what a fresh database needs before the first request."""
     settings = read_settings(environ)
+    configure_logs(settings.telemetry.log_level, role="bootstrap")
     required_database_url(settings)
     run_bootstrap(settings)
     return 0

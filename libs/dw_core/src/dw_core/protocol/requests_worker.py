@@ -1,12 +1,13 @@
 """Request bodies of the worker plane, as msgspec structs.
 
 Unknown fields are ignored and null means absent for every optional field (worker-plane §1.3, §1.4); the structs named
-strict there refuse unknown fields. Payload fields are ``Any``: the payload package reads them.
+strict there refuse unknown fields. Payload fields are ``Any``: the payload package reads them. ``MAY_HOLD_NUL`` names
+fields in which the NUL character is allowed: what a failure says is reported even so, or it could never be reported.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -127,6 +128,8 @@ class WorkflowTaskComplete(msgspec.Struct, frozen=True, kw_only=True):
     ``commands`` stay raw objects: the engine validates each against its type and names ``commands.{i}.{field}``.
     """
 
+    MAY_HOLD_NUL: ClassVar = frozenset({"commands"})
+
     lease_owner: Text
     workflow_task_attempt: Positive
     commands: Annotated[list[dict[str, Any]], Meta(min_length=1)]
@@ -146,6 +149,8 @@ class WorkflowTaskFailure(msgspec.Struct, frozen=True, kw_only=True):
 
 class WorkflowTaskFail(msgspec.Struct, frozen=True, kw_only=True):
     """``POST /api/worker/workflow-tasks/{task_id}/fail`` (worker-plane §8.9)."""
+
+    MAY_HOLD_NUL: ClassVar = frozenset({"failure"})
 
     lease_owner: Text
     workflow_task_attempt: Positive
@@ -215,6 +220,8 @@ class ActivityFailure(msgspec.Struct, frozen=True, kw_only=True):
 
 class ActivityTaskFail(msgspec.Struct, frozen=True, kw_only=True):
     """``POST /api/worker/activity-tasks/{task_id}/fail`` (worker-plane §12.5)."""
+
+    MAY_HOLD_NUL: ClassVar = frozenset({"failure"})
 
     activity_attempt_id: Text
     lease_owner: Text

@@ -7,9 +7,8 @@ import secrets
 from typing import Final
 
 import redis.asyncio as redis
-import structlog
 
-log = structlog.get_logger(__name__)
+from dw_runtime.telemetry.condition import Condition
 
 PROBE_TIMEOUT_SECONDS: Final = 0.5
 PROBE_TTL_SECONDS: Final = 10
@@ -20,6 +19,7 @@ class RedisProbe:
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client
+        self._condition = Condition("readiness.cache")
 
     async def works(self) -> bool:
         """False when Redis fails, answers wrongly, or takes longer than half a second."""
@@ -31,6 +31,7 @@ class RedisProbe:
         try:
             answers = await asyncio.wait_for(pipeline.execute(), PROBE_TIMEOUT_SECONDS)
         except (redis.RedisError, OSError, TimeoutError) as error:
-            log.warning("readiness.cache_failed", error=type(error).__name__)
+            self._condition.failed(error)
             return False
+        self._condition.works()
         return answers[1] in (b"1", "1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
@@ -13,6 +14,9 @@ from dw_runtime.http.nul import find_nul
 from dw_runtime.http.validation import explain
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+BODY_SECONDS: Final = 30.0
+"""How long the rest of a body may take; a client that stops in the middle keeps neither memory nor a place."""
 
 ACCEPTED_CONTENT_TYPES: Final = ["application/json"]
 
@@ -33,7 +37,8 @@ async def read_body(receive: Receive, headers: RawHeaders, limit_bytes: int) -> 
     """The whole body, at most ``limit_bytes``.
 
     Raises ``payload_too_large`` by the announced length before reading anything, and again while reading chunks, so
-    an oversized body is never held in memory (control-plane §1.2).
+    an oversized body is never held in memory (control-plane §1.2). Raises :class:`ClientGone` for a client that has
+    hung up or sends its body too slowly.
     """
     announced = headers.get(b"content-length")
     if announced is not None and announced.isdigit() and int(announced) > limit_bytes:
@@ -44,12 +49,21 @@ async def read_body(receive: Receive, headers: RawHeaders, limit_bytes: int) -> 
         if len(chunk) > limit_bytes:
             raise _too_large(limit_bytes)
         return chunk
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await _join_chunks(message, receive, limit_bytes)
+    except TimeoutError:
+        raise ClientGone from None
+
+
+async def _join_chunks(message: MutableMapping[str, Any], receive: Receive, limit_bytes: int) -> bytes:
+    """The body that begins with ``message``."""
     chunks: list[bytes] = []
     size = 0
     while True:
         if message["type"] == "http.disconnect":
             raise ClientGone
-        chunk = message.get("body", b"")
+        chunk: bytes = message.get("body", b"")
         size += len(chunk)
         if size > limit_bytes:
             raise _too_large(limit_bytes)
@@ -83,10 +97,11 @@ class BodyDecoder:
     only after the namespace gate: :meth:`decode` raises for the first and *returns* the second.
     """
 
-    __slots__ = ("_decoder",)
+    __slots__ = ("_decoder", "_may_hold_nul")
 
     def __init__(self, request: type[msgspec.Struct] | None) -> None:
         self._decoder = None if request is None else msgspec.json.Decoder(request)
+        self._may_hold_nul: frozenset[str] = getattr(request, "MAY_HOLD_NUL", frozenset())
 
     def decode(self, body: bytes) -> tuple[Any, Invalid | None]:
         """The request struct, or None and what is wrong with it.
@@ -99,20 +114,22 @@ class BodyDecoder:
             if self._decoder is None:
                 value = _any_json.decode(body)
                 return None, None if isinstance(value, dict) else Invalid({"body": ["must be a JSON object"]})
-            return self._decoder.decode(body), find_nul(body)
+            return self._decoder.decode(body), find_nul(body, self._may_hold_nul)
         except msgspec.ValidationError as error:
+            return None, self._field_error(body, Invalid(explain(str(error))))
+        except Invalid as error:
             return None, self._field_error(body, error)
         except (msgspec.DecodeError, RecursionError) as error:
             raise _malformed(error) from error
 
     @staticmethod
-    def _field_error(body: bytes, error: msgspec.ValidationError) -> Invalid:
+    def _field_error(body: bytes, error: Invalid) -> Invalid:
         # The typed decoder stops at the first wrong field; a syntax error further on still wins.
         try:
             _any_json.decode(body)
         except (msgspec.DecodeError, RecursionError) as syntax:
             raise _malformed(syntax) from syntax
-        return Invalid(explain(str(error)))
+        return error
 
 
 def _too_large(limit_bytes: int) -> Problem:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import parse_qsl
 
+from dw_core.protocol.nul import NUL_COMPLAINT
 from dw_core.protocol.problems import Invalid
 
 RawHeaders = Mapping[bytes, bytes]
@@ -54,7 +55,7 @@ def parse_query(raw: bytes) -> Mapping[str, str]:
     if not raw:
         return NO_QUERY
     if b"%00" in raw:
-        raise Invalid({"query": ["must not contain the NUL character"]})
+        raise Invalid({"query": [NUL_COMPLAINT]})
     try:
         pairs = parse_qsl(
             raw.decode("latin-1"), keep_blank_values=True, max_num_fields=MAX_QUERY_FIELDS, errors="replace"

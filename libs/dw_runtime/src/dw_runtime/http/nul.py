@@ -7,18 +7,22 @@ from typing import Any, Final
 
 import msgspec
 
+from dw_core.protocol.nul import NUL_COMPLAINT
 from dw_core.protocol.problems import Invalid
 
-MESSAGE: Final = "must not contain the character NUL"
 _ESCAPED: Final = b"\\u0000"
 
 
-def find_nul(body: bytes) -> Invalid | None:
-    """What is wrong with a JSON body (already known to be well-formed) that has NUL in a string; by field path."""
+def find_nul(body: bytes, allowed: frozenset[str]) -> Invalid | None:
+    """What is wrong with a JSON object (already known to be one) that has NUL in a string; by field path.
+
+    The top-level fields ``allowed`` may hold it: they are written as part of an event, whose text keeps the escape.
+    """
     if _ESCAPED not in body:
         return None
-    paths = list(dict.fromkeys(_paths(msgspec.json.decode(body), "")))
-    return Invalid({path: [MESSAGE] for path in paths}) if paths else None
+    kept = {name: value for name, value in msgspec.json.decode(body).items() if name not in allowed}
+    paths = list(dict.fromkeys(_paths(kept, "")))
+    return Invalid({path: [NUL_COMPLAINT] for path in paths}) if paths else None
 
 
 def _paths(value: Any, path: str) -> Iterator[str]:

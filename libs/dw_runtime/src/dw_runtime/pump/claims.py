@@ -83,11 +83,7 @@ class Claims:
         for want in wants:
             groups.setdefault((want.key, want.types, want.build_id, want.page_size), []).append(want)
         self._pending = list(groups.values())
-        self._asked = {
-            want.claimant.poll_request_id: want
-            for want in wants
-            if want.is_retry_unchecked and want.claimant.poll_request_id
-        }
+        self._asked = [want for want in wants if want.is_retry_unchecked and want.claimant.poll_request_id]
         self._snapshots: dict[str, Snapshot] = {}
         self._taken: set[tuple[str, int]] = set()
 
@@ -97,25 +93,30 @@ class Claims:
         wanted = encode_rows(_wanted(position, group) for position, group in enumerate(self._pending))
         found: list[Call] = [("pick_tasks", wanted)]
         if self._asked:
-            found.append(("find_polled", encode_rows(_polled(want) for want in self._asked.values())))
+            asked = encode_rows(_polled(position, want) for position, want in enumerate(self._asked))
+            found.append(("find_polled", asked))
         return found
 
     def match(self, picked: Rows, polled: Rows = ()) -> None:
-        """Give each poll at most one task."""
+        """Give each poll at most one task.
+
+        Workflow tasks go first: from then on what a claimed activity records is kept back, or the history that was read
+        for its run's workflow task would lack it.
+        """
         restored: set[int] = set()
         for row in polled:
             claimed = _claimed(_decode_task(row[1] or b""), _decode_run(row[2] or b""), row)
-            want = self._asked[claimed.task.poll_request_id or ""]
+            want = self._asked[int(row[7] or b"0")]
             if id(want) not in restored:
                 restored.add(id(want))
                 self.granted.append((want, claimed))
         self._pending = [[want for want in group if id(want) not in restored] for group in self._pending]
-        for row in picked:
-            self._grant(row)
+        found = [(_decode_task(row[1] or b""), row) for row in picked]
+        for task, row in sorted(found, key=lambda pair: pair[0].kind):
+            self._grant(task, row)
 
-    def _grant(self, row: Row) -> None:
+    def _grant(self, task: Task, row: Row) -> None:
         """One picked task. It stays ready when its run is busy or another poll of this pass has taken it."""
-        task = _decode_task(row[1] or b"")
         group = self._pending[int(row[7] or b"0")]
         task_key = (task.run_id, task.task_number)
         if row[2] is None or task_key in self._taken:
@@ -161,8 +162,9 @@ def _wanted(position: int, group: list[Want]) -> dict[str, object]:
     }
 
 
-def _polled(want: Want) -> dict[str, object]:
+def _polled(position: int, want: Want) -> dict[str, object]:
     return {
+        "position": position,
         "namespace": want.key.namespace,
         "kind": want.key.kind,
         "queue": want.key.queue,

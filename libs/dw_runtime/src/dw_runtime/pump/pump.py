@@ -156,7 +156,10 @@ class Pump:
 
     def _give_up(self, batch: Sequence[_Waiting], error: Exception) -> None:
         """Tell the callers. Polls keep waiting: the next tick looks at their queues again."""
-        _log.error("pump_batch_failed", inputs=len(batch), error=type(error).__name__, exc_info=error)
+        if isinstance(error, psycopg.OperationalError):
+            _log.warning("pump.database_failed", inputs=len(batch), error=type(error).__name__, sqlstate=error.sqlstate)
+        else:
+            _log.error("pump.batch_failed", inputs=len(batch), error=type(error).__name__, exc_info=error)
         for single in batch:
             if not single.reply.done():
                 single.reply.set_exception(error)
@@ -260,5 +263,9 @@ _CONFLICTS = (
 
 
 def _can_run_again(error: Exception, inputs: int) -> bool:
-    """Whether the inputs of a failed batch are worth a try of their own: not when the database has gone."""
-    return isinstance(error, _CONFLICTS) or (inputs > 1 and not isinstance(error, psycopg.OperationalError))
+    """Whether the inputs of a failed batch are worth a try of their own: not when the database has gone.
+
+    One run that somebody keeps locked is no reason to refuse the others of its batch.
+    """
+    is_lost = isinstance(error, psycopg.OperationalError) and not isinstance(error, psycopg.errors.LockNotAvailable)
+    return isinstance(error, _CONFLICTS) or (inputs > 1 and not is_lost)

@@ -12,7 +12,12 @@ import msgspec
 
 from dw_runtime.settings import audit
 from dw_runtime.settings.model import GROUPS, REGISTRY, Settings
-from dw_runtime.settings.urls import database_url_from_parts, normal_database_url, redis_url_from_parts
+from dw_runtime.settings.urls import (
+    checked_redis_url,
+    database_url_from_parts,
+    normal_database_url,
+    redis_url_from_parts,
+)
 from dw_runtime.settings.variable import Declared, SettingsError, parse
 
 PUBLISHED_LEASE_SECONDS = 300
@@ -110,6 +115,8 @@ def _fill_stores(values: Values, environ: Mapping[str, str], sources: dict[str, 
         stores["redis_url"], sources["stores.redis_url"] = url, "REDIS_HOST"
     if "database_url" in stores:
         stores["database_url"] = normal_database_url(stores["database_url"])
+    if "redis_url" in stores:
+        stores["redis_url"] = checked_redis_url(stores["redis_url"])
 
 
 def _fill_derived(values: Values) -> None:

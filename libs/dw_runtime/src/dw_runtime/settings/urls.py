@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from redis.connection import parse_url
+
 from dw_runtime.settings.variable import SettingsError
 
 
@@ -32,20 +36,48 @@ def redis_url_from_parts(parts: Mapping[str, str]) -> str | None:
 
 
 def normal_database_url(url: str) -> str:
-    """Spell the scheme of a Postgres URL as libpq knows it; raises :class:`SettingsError` for another database."""
+    """Spell the scheme of a Postgres URL as libpq knows it.
+
+    Raises :class:`SettingsError` for another database and for a URL that libpq would not understand. The message never
+    quotes the URL: libraries that fail on it later quote the part they fail on, which may be the password.
+    """
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in ("postgresql", "postgres", "pgsql"):
         raise SettingsError("The database URL must begin with postgresql://.")
-    return f"postgresql://{rest}"
+    url = f"postgresql://{rest}"
+    try:
+        ports = str(conninfo_to_dict(url).get("port") or "").split(",")
+    except psycopg.ProgrammingError:
+        raise _unreadable("database") from None
+    if not all(port == "" or _is_port(port) for port in ports) or "@" in urlsplit(url).path:
+        raise _unreadable("database")
+    return url
+
+
+def checked_redis_url(url: str) -> str:
+    """The URL as it is; raises :class:`SettingsError` like :func:`normal_database_url`."""
+    try:
+        parse_url(url)  # type: ignore[no-untyped-call]  # redis ships it untyped
+    except ValueError:
+        raise _unreadable("Redis") from None
+    if "@" in urlsplit(url).path and not url.startswith("unix://"):
+        raise _unreadable("Redis")
+    return url
+
+
+def _unreadable(store: str) -> SettingsError:
+    return SettingsError(
+        f"The {store} URL cannot be read; special characters of its user name and password must be percent-encoded."
+    )
 
 
 def without_password(url: str) -> str:
     """The URL with its password replaced by asterisks and without its query, fit for logs."""
-    parts = urlsplit(url)
-    credentials, separator, address = parts.netloc.rpartition("@")
+    scheme, _, rest = url.partition("://")
+    credentials, separator, address = rest.rpartition("@")
     user = credentials.partition(":")[0]
     shown = f"{user}:***@" if ":" in credentials else f"{user}{separator}"
-    return urlunsplit((parts.scheme, f"{shown}{address}", parts.path, "", ""))
+    return f"{scheme}://{shown}{address.partition('?')[0]}"
 
 
 def _credentials(user: str | None, password: str | None) -> str:
@@ -60,6 +92,10 @@ def _host(host: str) -> str:
 
 
 def _port(name: str, text: str) -> int:
-    if not text.isdigit() or not 0 < int(text) <= 65535:
+    if not _is_port(text):
         raise SettingsError(f"{name} must be a port number.")
     return int(text)
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and 0 < int(text) <= 65535

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import psycopg
 from psycopg import AsyncConnection, AsyncRawCursor
 from psycopg.rows import TupleRow
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from dw_runtime.store.statements import statements
 from dw_runtime.telemetry.metrics import Metrics
@@ -22,7 +24,9 @@ SESSION_OPTIONS = " ".join(
         "timezone": "UTC",
         "lock_timeout": "5000",
         "statement_timeout": "30000",
-        "idle_in_transaction_session_timeout": "60000",
+        # No transaction pauses. One that does belongs to a process that stands still: it gives up its locks before
+        # those who wait for them give up.
+        "idle_in_transaction_session_timeout": "3000",
         # Every statement takes its rows as JSON, so that one plan fits every batch; planning anew costs a millisecond.
         "plan_cache_mode": "force_generic_plan",
         "jit": "off",
@@ -55,6 +59,7 @@ class Database:
             kwargs={"options": SESSION_OPTIONS, "cursor_factory": AsyncRawCursor, "application_name": "dw-server"},
         )
         metrics.pool_in_use.set_function(self._in_use)
+        self._check: asyncio.Task[None] | None = None
 
     def _in_use(self) -> float:
         stats = self._pool.get_stats()
@@ -66,19 +71,41 @@ class Database:
 
     async def close(self) -> None:
         """Close every connection."""
+        if self._check is not None:
+            await asyncio.gather(self._check, return_exceptions=True)
         await self._pool.close()
+
+    async def check(self) -> None:
+        """Replace every idle connection that has died.
+
+        What breaks one connection, a fail-over or a restart, has mostly broken them all: without this each of them
+        would fail one more request.
+        """
+        if self._check is None or self._check.done():
+            self._check = asyncio.create_task(self._pool.check(), name="pool-check")
+        await asyncio.shield(self._check)
+
+    @asynccontextmanager
+    async def _pooled(self) -> AsyncIterator[Connection]:
+        try:
+            async with self._pool.connection() as connection:
+                yield connection
+        except psycopg.OperationalError as lost:
+            if not isinstance(lost, PoolTimeout):
+                await self.check()
+            raise
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Session]:
         """A connection for reads and single statements; each statement is its own transaction."""
-        async with self._pool.connection() as connection:
+        async with self._pooled() as connection:
             await connection.set_autocommit(True)
             yield Session(connection, self._metrics)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
         """A connection inside one transaction, with statements pipelined; committed at the end, unless it raises."""
-        async with self._pool.connection() as connection:
+        async with self._pooled() as connection:
             await connection.set_autocommit(False)
             async with connection.pipeline(), connection.transaction():
                 yield Session(connection, self._metrics)
@@ -88,6 +115,15 @@ class Database:
         """Run one named statement on its own and return its rows."""
         async with self.connection() as session:
             return await session.rows(name, *parameters)
+
+    async def read(self, name: str, *parameters: Any) -> list[Row]:
+        """Like :meth:`rows`, for a statement that may run twice: a connection that turns out dead is not the end."""
+        try:
+            return await self.rows(name, *parameters)
+        except PoolTimeout:
+            raise
+        except psycopg.OperationalError:
+            return await self.rows(name, *parameters)
 
 
 class Session:

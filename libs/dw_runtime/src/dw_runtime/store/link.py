@@ -8,6 +8,7 @@ statements of an exchange go out in one write and their results come back in one
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
@@ -43,19 +44,31 @@ class Link:
         self._url = url
         self._metrics = metrics
         self._connection: psycopg.AsyncConnection | None = None
+        self._watched = -1
         self._prepared: set[str] = set()
         self._input = asyncio.Event()
         self._is_exchanging = False
         self._texts = {name: text.encode() for name, text in statements().items()}
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection that has not been found lost."""
+        return self._connection is not None
+
     async def close(self) -> None:
         """Close the connection."""
-        connection, self._connection = self._connection, None
+        connection = self._connection
         if connection is not None:
-            loop = asyncio.get_running_loop()
-            loop.remove_reader(connection.pgconn.socket)
-            loop.remove_writer(connection.pgconn.socket)
+            self._give_up()
             await connection.close()
+
+    def _give_up(self) -> None:
+        """The connection is of no use any more: stop watching it."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._watched)
+        loop.remove_writer(self._watched)
+        os.close(self._watched)
+        self._connection, self._watched = None, -1
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
@@ -74,13 +87,20 @@ class Link:
 
     async def _open(self) -> None:
         connection = await psycopg.AsyncConnection.connect(
-            self._url, autocommit=True, options=SESSION_OPTIONS, connect_timeout=CONNECT_SECONDS
+            self._url,
+            autocommit=True,
+            options=SESSION_OPTIONS,
+            connect_timeout=CONNECT_SECONDS,
+            application_name="dw-server",
         )
         connection.pgconn.nonblocking = 1
         connection.pgconn.enter_pipeline_mode()
         self._prepared.clear()
         self._connection = connection
-        asyncio.get_running_loop().add_reader(connection.pgconn.socket, self._on_input)
+        # A descriptor of our own: libpq closes its one as soon as it notices a loss, and the event loop must never
+        # watch a number that is closed or that the next connection has been given.
+        self._watched = os.dup(connection.pgconn.socket)
+        asyncio.get_running_loop().add_reader(self._watched, self._on_input)
 
     def _on_input(self) -> None:
         """Data has come; outside an exchange it can only be a notice or the end of the connection."""
@@ -91,9 +111,8 @@ class Link:
         try:
             connection.pgconn.consume_input()
         except psycopg.OperationalError:
-            asyncio.get_running_loop().remove_reader(connection.pgconn.socket)
+            self._give_up()
             connection.pgconn.finish()
-            self._connection = None
 
     async def _roll_back(self) -> None:
         try:
@@ -153,11 +172,11 @@ class Link:
         while pgconn.flush():
             self._input.clear()
             loop = asyncio.get_running_loop()
-            loop.add_writer(pgconn.socket, self._input.set)
+            loop.add_writer(self._watched, self._input.set)
             try:
                 await self._input.wait()
             finally:
-                loop.remove_writer(pgconn.socket)
+                loop.remove_writer(self._watched)
             pgconn.consume_input()
 
     async def _receive(
@@ -173,6 +192,8 @@ class Link:
                 pgconn.consume_input()
             result = pgconn.get_result()
             if result is None:
+                if pgconn.status == pq.ConnStatus.BAD:
+                    raise psycopg.OperationalError("the connection has been lost")
                 position += 1
             elif result.status == pq.ExecStatus.PIPELINE_SYNC:
                 return found, error
@@ -222,8 +243,11 @@ def _rows(result: pq.abc.PGresult) -> Rows:
 
 
 def _error(result: pq.abc.PGresult) -> psycopg.Error:
-    """The exception class that belongs to the SQLSTATE, with the server's message."""
-    state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"XX000").decode()
+    """The exception class that belongs to the SQLSTATE, with the server's message; libpq's own errors have none."""
+    code = result.error_field(pq.DiagnosticField.SQLSTATE)
+    if code is None:
+        return psycopg.OperationalError("the connection has been lost")
+    state = code.decode()
     message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"unknown error").decode("utf-8", "replace")
     try:
         kind: type[psycopg.Error] = psycopg.errors.lookup(state)

@@ -110,7 +110,9 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
         by_instance.setdefault(key, Snapshot())
     _fill(by_run, parts)
     for command in _decode_commands(kept or b"[]"):
-        by_instance[command.namespace, command.workflow_id].kept[command.request_id or ""] = command
+        snapshot = by_instance[command.namespace, command.workflow_id]
+        if snapshot.run is not None:
+            snapshot.kept[command.request_id or ""] = command
     await _load_settled(transaction, batch, by_run)
     assert now is not None, "read_related always tells the time"
     return Loaded(_decode_time(now), by_run, by_instance, _decode_texts(repeated or b"[]"))
@@ -168,19 +170,26 @@ def _point(change: ActivityInput | SweepTask | ReleaseClaim | ClaimTask) -> dict
 
 
 def _fill(by_run: dict[str, Snapshot], parts: Sequence[bytes | None]) -> None:
+    """Rows of runs that are not in ``by_run`` belong to a workflow id that was started after the locks were taken; it
+    counts as free, and the attempt to take it is what fails."""
     tasks, activities, timers, groups, markers, inbox = parts
     for task in _decode_tasks(tasks) if tasks else ():
-        by_run[task.run_id].tasks[task.task_number] = task
+        if task.run_id in by_run:
+            by_run[task.run_id].tasks[task.task_number] = task
     for activity in _decode_activities(activities) if activities else ():
-        by_run[activity.run_id].activities[activity.sequence] = activity
+        if activity.run_id in by_run:
+            by_run[activity.run_id].activities[activity.sequence] = activity
     for timer in _decode_timers(timers) if timers else ():
-        by_run[timer.run_id].timers[timer.sequence] = timer
+        if timer.run_id in by_run:
+            by_run[timer.run_id].timers[timer.sequence] = timer
     for group in _decode_groups(groups) if groups else ():
-        by_run[group.run_id].groups[group.base_sequence] = group
+        if group.run_id in by_run:
+            by_run[group.run_id].groups[group.base_sequence] = group
     for marker in _decode_markers(markers) if markers else ():
         by_run[marker.run_id].markers[marker.change_id] = marker
     for event in _decode_inbox(inbox) if inbox else ():
-        by_run[event.run_id].inbox.append(event)
+        if event.run_id in by_run:
+            by_run[event.run_id].inbox.append(event)
 
 
 async def _load_settled(transaction: Transaction, batch: Sequence[Input], by_run: dict[str, Snapshot]) -> None:

@@ -9,14 +9,12 @@ from typing import Final, Protocol
 from uuid import uuid4
 
 import redis.asyncio as redis
-import structlog
 from redis.exceptions import RedisError
 
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
+from dw_runtime.telemetry.condition import Condition
 from dw_runtime.telemetry.metrics import Metrics
-
-log = structlog.get_logger(__name__)
 
 HEARTBEAT_SECONDS: Final = 5.0
 """How often the bus sends itself a message; a subscription that misses two of them is taken for dead."""
@@ -84,6 +82,8 @@ class RedisBus:
         self._changes: dict[bytes, bool] = {}
         self._has_changes = asyncio.Event()
         self._heard_at = 0.0
+        self._publishing = Condition("wake.publish")
+        self._subscription = Condition("wake.subscription")
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -138,10 +138,11 @@ class RedisBus:
                     for channel in channels:
                         pipeline.publish(channel, self._origin)
                     await pipeline.execute()
+                self._publishing.works()
                 await asyncio.sleep(PUBLISH_GAP_SECONDS)
             except _ERRORS as error:
                 self._metrics.wake_publish_failures.inc(len(channels))
-                log.warning("wake.publish_failed", error=type(error).__name__, signals=len(channels))
+                self._publishing.failed(error)
                 await asyncio.sleep(PUBLISH_PAUSE_SECONDS)
                 self._pending.clear()
 
@@ -151,13 +152,14 @@ class RedisBus:
             try:
                 await self._pubsub.subscribe(own, *self._keys)
                 self._changes.clear()
+                self._subscription.works()
                 self._on_reset()
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._receive(own))
                     group.create_task(self._follow_changes())
                     group.create_task(self._beat(own))
             except* _ERRORS as errors:
-                log.warning("wake.subscription_lost", error=type(errors.exceptions[0]).__name__)
+                self._subscription.failed(errors.exceptions[0])
             self._heard_at = 0.0
             self._on_reset()
             await self._pubsub.aclose()  # type: ignore[no-untyped-call]  # redis ships it untyped

@@ -16,6 +16,7 @@ from msgspec import structs
 
 from dw_runtime.process import StartupError
 from dw_runtime.process.listen import open_listener
+from dw_runtime.telemetry.logs import configure_logs
 from dw_standalone import administration
 from dw_standalone.development.plan import DEFAULT_HOST, DEFAULT_PORT, TOKEN, Process, plan
 from dw_standalone.embedded import EmbeddedServices
@@ -47,6 +48,7 @@ def run(
     something cannot start, and when a process ends by itself.
     """
     given = read_settings(environ)
+    configure_logs(environ.get("DW_LOG_LEVEL") or "warning", role="dev")
     roles = plan(environ, host, port, processes, is_split)
     for role in roles:
         open_listener(role.host, role.port).close()

@@ -9,6 +9,7 @@ from typing import Any
 from dw_core.payloads.codec import CODEC
 from dw_core.payloads.envelope import read_envelope
 from dw_core.payloads.errors import PayloadError
+from dw_core.protocol.nul import NUL_COMPLAINT
 
 INTEGER_MAX = 2**53 - 1
 """Every JSON reader and every bigint column holds integers of this size exactly."""
@@ -52,7 +53,7 @@ class Fields:
         """A text that names something stored; no text column holds a NUL."""
         value = self.text(field, required=required)
         if value is not None and "\0" in value:
-            self.error(field, "must not contain the NUL character")
+            self.error(field, NUL_COMPLAINT)
             return None
         return value
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from dw_core.engine.commands.fields import INTEGER_MAX, Fields
 from dw_core.limits import PARALLEL_GROUP_LEAVES_MAX
+from dw_core.protocol.nul import NUL_COMPLAINT, holds_nul
 
 Path = list[dict[str, Any]]
 
@@ -45,6 +46,9 @@ def read_path(fields: Fields, leaf_kind: str) -> Path | None:
     if not isinstance(raw, list) or not raw or not all(isinstance(entry, dict) for entry in raw):
         fields.error("parallel_group_path", "must be a non-empty list of objects")
         return None
+    if holds_nul(raw):
+        fields.error("parallel_group_path", NUL_COMPLAINT)
+        return None
     path: Path = []
     for entry in raw:
         problem = _entry_problem(entry, leaf_kind)
@@ -63,7 +67,7 @@ def _entry_problem(entry: dict[str, Any], leaf_kind: str) -> str | None:
         return "selections are not supported by this server"
     kind = entry.get("parallel_group_kind")
     base, size, index = (entry.get(f"parallel_group_{name}") for name in ("base_sequence", "size", "index"))
-    if kind not in _PREFIX or kind not in (leaf_kind, "mixed"):
+    if not isinstance(kind, str) or kind not in (leaf_kind, "mixed"):
         return "has a group kind that does not fit the command"
     if type(base) is not int or type(size) is not int or type(index) is not int:
         return "must carry integer base, size and index"

@@ -128,8 +128,8 @@ def _retry_policy(fields: Fields) -> RetryPolicy:
         fields.error("retry_policy.backoff_seconds", "must be a list of whole seconds")
         backoff = []
     types = policy.get("non_retryable_error_types") or []
-    if not isinstance(types, list) or any(not isinstance(t, str) for t in types):
-        fields.error("retry_policy.non_retryable_error_types", "must be a list of strings")
+    if not isinstance(types, list) or any(not isinstance(t, str) or "\0" in t for t in types):
+        fields.error("retry_policy.non_retryable_error_types", "must be a list of strings without the NUL character")
         types = []
     return RetryPolicy(max_attempts=attempts, backoff_seconds=tuple(backoff), non_retryable_error_types=tuple(types))
 

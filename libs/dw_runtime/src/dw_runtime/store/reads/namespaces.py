@@ -28,11 +28,11 @@ class NamespaceReads:
 
     async def all(self) -> list[Namespace]:
         """Every namespace, by name."""
-        return [_decode(text) for (text,) in await self._database.rows("list_namespaces")]
+        return [_decode(text) for (text,) in await self._database.read("list_namespaces")]
 
     async def get(self, name: str) -> Namespace | None:
         """One namespace, or None."""
-        row = first(await self._database.rows("describe_namespace", name))
+        row = first(await self._database.read("describe_namespace", name))
         return None if row is None else _decode(row[0])
 
 
@@ -60,5 +60,5 @@ class NamespaceCache:
         return await answer.fresh()
 
     async def _read(self, name: str) -> bool:
-        ((found,),) = await self._database.rows("namespace_exists", name)
+        ((found,),) = await self._database.read("namespace_exists", name)
         return bool(found)

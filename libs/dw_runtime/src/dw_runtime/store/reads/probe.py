@@ -48,7 +48,7 @@ class PostgresProbe:
         A database whose tables are not there yet costs two more. Raises what the driver raises.
         """
         try:
-            ((missing, applied, has_namespace, version, active, supporting),) = await self._database.rows(
+            ((missing, applied, has_namespace, version, active, supporting),) = await self._database.read(
                 "read_readiness", self._relations, default_namespace, self._stale_after_seconds, self._required
             )
         except psycopg.errors.UndefinedTable:
@@ -80,10 +80,10 @@ class PostgresProbe:
         return ClusterSnapshot(counters=counters, workers=fleet.listed(), repair=pressure.repair())
 
     async def _unmigrated(self) -> StoreState:
-        missing = {name for (name,) in await self._database.rows("find_missing_relations", self._relations)}
+        missing = {name for (name,) in await self._database.read("find_missing_relations", self._relations)}
         applied: set[str] = set()
         if BOOKKEEPING_TABLE not in missing:
-            applied = {f"{name}.{phase}" for name, phase, _ in await self._database.rows("read_applied")}
+            applied = {f"{name}.{phase}" for name, phase, _ in await self._database.read("read_applied")}
         return StoreState(migrations=judge(missing, applied), default_namespace_exists=False)
 
     def _workers(self, active: int, supporting: int) -> WorkerCompatibility:

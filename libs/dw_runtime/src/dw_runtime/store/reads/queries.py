@@ -26,7 +26,7 @@ class QueryReads:
         Raises ``Problem`` ``instance_not_found`` or ``run_not_found`` (control-plane §13).
         """
         row = first(
-            await self._database.rows("read_query_target", namespace, workflow_id, run_id, self._stale_after_seconds)
+            await self._database.read("read_query_target", namespace, workflow_id, run_id, self._stale_after_seconds)
         )
         if row is None:
             raise instance_not_found(workflow_id)

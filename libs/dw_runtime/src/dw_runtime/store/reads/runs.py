@@ -35,7 +35,7 @@ class RunReads:
         Raises ``Problem`` ``instance_not_found`` or ``run_not_found`` (control-plane §10.2).
         """
         row = first(
-            await self._database.rows("describe_run", namespace, workflow_id, run_id, self._stale_after_seconds)
+            await self._database.read("describe_run", namespace, workflow_id, run_id, self._stale_after_seconds)
         )
         if row is None:
             raise instance_not_found(workflow_id)
@@ -54,7 +54,7 @@ class RunReads:
 
     async def of_instance(self, namespace: str, workflow_id: str) -> list[InstanceRun]:
         """Every run of a workflow id, oldest first; raises ``Problem`` ``instance_not_found``."""
-        rows = await self._database.rows("list_instance_runs", namespace, workflow_id, self._stale_after_seconds)
+        rows = await self._database.read("list_instance_runs", namespace, workflow_id, self._stale_after_seconds)
         if not rows:
             raise instance_not_found(workflow_id)
         return [
@@ -70,7 +70,7 @@ class RunReads:
         """At most ``size`` runs behind ``after``, newest first; ``bucket`` is running, completed or failed."""
         started_at = "infinity" if after is None else after.started_at.isoformat()
         run_id = "" if after is None else after.run_id
-        rows = await self._database.rows(
+        rows = await self._database.read(
             "list_runs", namespace, workflow_type, bucket, started_at, run_id, size, self._stale_after_seconds
         )
         return [
@@ -85,7 +85,7 @@ class RunReads:
 
         Raises ``Problem`` ``instance_not_found`` or ``run_not_found``.
         """
-        row = first(await self._database.rows("read_run_history", namespace, workflow_id, run_id, after_sequence, size))
+        row = first(await self._database.read("read_run_history", namespace, workflow_id, run_id, after_sequence, size))
         if row is None:
             raise instance_not_found(workflow_id)
         last_sequence, is_closed, events = row
@@ -95,7 +95,7 @@ class RunReads:
 
     async def exists(self, namespace: str, workflow_id: str, run_id: str) -> bool:
         """Whether the run is one of the workflow id's runs."""
-        ((found,),) = await self._database.rows("run_exists", namespace, workflow_id, run_id)
+        ((found,),) = await self._database.read("run_exists", namespace, workflow_id, run_id)
         return bool(found)
 
 

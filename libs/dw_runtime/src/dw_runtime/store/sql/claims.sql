@@ -44,8 +44,8 @@ LEFT JOIN LATERAL (
 ) r ON true;
 
 -- name: find_polled
--- Leases that earlier polls with these request ids were granted. $1 is a JSON array of {namespace, kind, queue,
--- lease_owner, poll_request_id, page_size}. The columns of pick_tasks.
+-- Leases that earlier polls with these request ids were granted. $1 is a JSON array of {position, namespace, kind,
+-- queue, lease_owner, poll_request_id, page_size}. The columns of pick_tasks.
 SELECT
     to_json(dw_now()),
     row_to_json(p),
@@ -57,9 +57,10 @@ SELECT
         WHERE p.kind = 1 AND a.run_id = p.run_id AND a.sequence = p.activity_sequence
     ),
     CASE WHEN p.kind = 0 THEN (SELECT s.arguments FROM workflow_run_summaries s WHERE s.run_id = p.run_id) END,
-    CASE WHEN p.kind = 0 THEN dw_history_page(p.run_id, 0, p.claimed_history_sequence, k.page_size) END
+    CASE WHEN p.kind = 0 THEN dw_history_page(p.run_id, 0, p.claimed_history_sequence, k.page_size) END,
+    k.position
 FROM json_to_recordset($1::json) AS k(
-    namespace text, kind smallint, queue text, lease_owner text, poll_request_id text, page_size integer
+    position integer, namespace text, kind smallint, queue text, lease_owner text, poll_request_id text, page_size integer
 )
 JOIN workflow_tasks p
     ON p.poll_request_id = k.poll_request_id AND p.lease_owner = k.lease_owner AND p.namespace = k.namespace

@@ -1,0 +1,150 @@
+"""The history checker: reads every run from Postgres and holds it against the invariants (engine §8.2)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psycopg
+
+from dw_core.engine.rows import Activity, Run, Task, Timer
+from tests.chaos.workers import Ledger
+from tests.unit.engine.invariants import (
+    OUTCOMES,
+    attempts_26_27_28,
+    calls_6_7_8_13,
+    groups_12,
+    liveness_20_21_24,
+    outcome_29,
+    shape_1_3_4_5,
+    timers_41,
+)
+
+Json = dict[str, Any]
+
+_ROWS = dict(
+    part.split("\n", 1) for part in Path(__file__).with_name("rows.sql").read_text().split("-- name: ") if part
+)
+
+
+def open_runs(database_url: str, queue: str) -> int:
+    """How many runs are not closed yet."""
+    with psycopg.connect(database_url, cursor_factory=psycopg.RawCursor) as connection:
+        row = connection.execute(_ROWS["open_runs"].encode(), (queue,)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def leased_tasks(database_url: str, queue: str) -> dict[str, str]:
+    """Owner of every leased task of a queue, by task id."""
+    with psycopg.connect(database_url, cursor_factory=psycopg.RawCursor) as connection:
+        return dict(connection.execute(_ROWS["leased_tasks"].encode(), (queue,)).fetchall())
+
+
+def fingerprint(database_url: str) -> tuple[Any, ...]:
+    """Equal before and after something that changed no row but signs of life and leases."""
+    with psycopg.connect(database_url, cursor_factory=psycopg.RawCursor) as connection:
+        row = connection.execute(_ROWS["fingerprint"].encode()).fetchone()
+    assert row is not None
+    return tuple(row)
+
+
+def check(database_url: str, queue: str, ledger: Ledger, *, complete: bool) -> int:
+    """Check every run of a queue and that all of ``ledger`` is there; the number of runs.
+
+    ``complete`` also demands that every run has completed. Raises ``AssertionError`` naming run and rule.
+    """
+    with psycopg.connect(database_url, cursor_factory=psycopg.RawCursor) as connection:
+        rows = connection.execute(_ROWS["runs"].encode(), (queue,)).fetchall()
+    instances: Counter[str] = Counter()
+    found: dict[str, Found] = {}
+    for row in rows:
+        one = Found(*row)
+        try:
+            one.check()
+            assert not complete or one.run.status == "completed", f"still {one.run.status}"
+        except AssertionError as error:
+            error.add_note(f"run {one.run.run_id}: {[e['event_type'] for e in one.history]}\ntasks {one.tasks}")
+            raise
+        instances[one.run.workflow_id] += 1
+        found[one.run.run_id] = one
+    assert all(count == 1 for count in instances.values()), "36: one run per workflow id"
+    _check_ledger(found, ledger)
+    return len(found)
+
+
+def _check_ledger(found: dict[str, Found], ledger: Ledger) -> None:
+    assert ledger.unexpected == []
+    for workflow_id, run_id in ledger.started.items():
+        assert run_id in found, f"23: the acknowledged start of {workflow_id} is lost"
+    settled = {task for one in found.values() for task in one.settled_tasks()}
+    assert ledger.tasks <= settled, f"23: acknowledged completions are lost: {ledger.tasks - settled}"
+    attempts = {name: status for one in found.values() for name, status in one.closed_attempts()}
+    lost = {name for name, status in ledger.attempts.items() if attempts.get(name) != status}
+    assert not lost, f"23: acknowledged reports are lost: {lost}"
+
+
+class Found:
+    """One run as it stands in the database."""
+
+    def __init__(
+        self,
+        run: Json,
+        history: list[Json],
+        size: int,
+        tasks: list[Json],
+        activities: list[Json],
+        attempts: list[Json],
+        inbox: list[Json],
+        groups: list[Json],
+        receipts: list[Json],
+        timers: list[Json],
+    ) -> None:
+        self.run = msgspec.convert(run, Run)
+        self.history = history
+        self.tasks = [msgspec.convert(task, Task) for task in tasks]
+        self._size = size
+        self._activities = [msgspec.convert(activity, Activity) for activity in activities]
+        self._attempts = attempts
+        self._inbox = inbox
+        self._groups = groups
+        self._receipts = receipts
+        self._timers = [msgspec.convert(timer, Timer) for timer in timers]
+
+    def check(self) -> None:
+        """Every invariant that concerns this run alone."""
+        run, history = self.run, self.history
+        assert run.history_bytes == self._size, "history bytes are counted"
+        shape_1_3_4_5(run, history)
+        calls_6_7_8_13(run, history)
+        groups_12(history)
+        liveness_20_21_24(run, self.tasks, self._activities, self._timers, self._inbox)
+        timers_41(history, self._timers, self._inbox)
+        for activity in self._activities:
+            mine = [row for row in self._attempts if row["sequence"] == activity.sequence]
+            task = next((t for t in self.tasks if t.activity_sequence == activity.sequence), None)
+            attempts_26_27_28(activity, task, mine)
+            outcome_29(run, activity, history, self._inbox)
+        self._check_groups()
+
+    def _check_groups(self) -> None:
+        """A group counts the leaves that have no outcome yet, in history or waiting for it."""
+        done = (
+            {event["payload"]["sequence"] for event in [*self.history, *self._inbox] if event["event_type"] in OUTCOMES}
+            if not self._inbox
+            else {a.sequence for a in self._activities if a.closed_at is not None}
+        )
+        for group in self._groups:
+            base, size = group["base_sequence"], group["size"]
+            still = sum(sequence not in done for sequence in range(base, base + size))
+            assert group["open_count"] == still or self.run.is_terminal, f"group {base} counts {group['open_count']}"
+
+    def settled_tasks(self) -> list[str]:
+        """Ids of the workflow tasks that have been closed."""
+        return [f"{self.run.run_id}.t{row['task_number']}" for row in self._receipts]
+
+    def closed_attempts(self) -> list[tuple[str, str]]:
+        """Ids and statuses of the attempts that have been closed."""
+        return [(f"{self.run.run_id}.a{row['sequence']}.{row['attempt']}", row["status"]) for row in self._attempts]

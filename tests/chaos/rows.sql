@@ -1,0 +1,35 @@
+-- name: runs
+-- Every run with everything that belongs to it, each as one JSON value.
+SELECT
+    to_jsonb(r),
+    (SELECT COALESCE(json_agg(e.body::json ORDER BY e.sequence), '[]') FROM workflow_history_events e WHERE e.run_id = r.run_id),
+    (SELECT COALESCE(sum(length(e.body)), 0) FROM workflow_history_events e WHERE e.run_id = r.run_id),
+    (SELECT COALESCE(json_agg(t ORDER BY t.task_number), '[]') FROM workflow_tasks t WHERE t.run_id = r.run_id),
+    (SELECT COALESCE(json_agg(a ORDER BY a.sequence), '[]') FROM activity_executions a WHERE a.run_id = r.run_id),
+    (SELECT COALESCE(json_agg(a ORDER BY a.sequence, a.attempt), '[]') FROM activity_attempts a WHERE a.run_id = r.run_id),
+    (SELECT COALESCE(json_agg(i ORDER BY i.ordinal), '[]') FROM workflow_inbox i WHERE i.run_id = r.run_id),
+    (SELECT COALESCE(json_agg(g ORDER BY g.base_sequence), '[]') FROM workflow_parallel_groups g WHERE g.run_id = r.run_id),
+    (SELECT COALESCE(json_agg(c ORDER BY c.task_number), '[]') FROM workflow_task_receipts c WHERE c.run_id = r.run_id),
+    (SELECT COALESCE(json_agg(m ORDER BY m.sequence), '[]') FROM workflow_timers m WHERE m.run_id = r.run_id)
+FROM workflow_runs r
+WHERE r.queue = $1
+ORDER BY r.run_id;
+
+-- name: open_runs
+-- How many runs of a queue are still open.
+SELECT count(*) FROM workflow_runs r WHERE r.queue = $1 AND r.closed_at IS NULL;
+
+-- name: leased_tasks
+-- Id and owner of the leased tasks of a queue.
+SELECT t.run_id || '.t' || t.task_number, t.lease_owner FROM workflow_tasks t WHERE t.queue = $1 AND t.state = 1;
+
+-- name: fingerprint
+-- How many rows every table of the server holds, and how far the runs have come.
+SELECT
+    (SELECT count(*) FROM workflow_instances), (SELECT count(*) FROM workflow_runs),
+    (SELECT count(*) FROM workflow_history_events), (SELECT count(*) FROM workflow_tasks),
+    (SELECT count(*) FROM workflow_task_receipts), (SELECT count(*) FROM activity_executions),
+    (SELECT count(*) FROM activity_attempts), (SELECT count(*) FROM workflow_inbox),
+    (SELECT count(*) FROM workflow_commands), (SELECT count(*) FROM worker_registrations),
+    (SELECT count(*) FROM workflow_namespaces), (SELECT sum(attempt) FROM workflow_tasks),
+    (SELECT sum(last_history_sequence + next_task_number) FROM workflow_runs);

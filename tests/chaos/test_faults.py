@@ -1,0 +1,189 @@
+"""Runs under load while processes, connections and stores fail; then the history checker looks at everything."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+
+from tests.chaos.checker import check, open_runs
+from tests.chaos.client import Client, Cut, exchange
+from tests.chaos.cluster import LEASE_SECONDS, Cluster
+from tests.chaos.proxy import Proxy
+from tests.chaos.workers import QUEUE, WORKFLOW_TYPE, Ledger, Worker
+from tests.harness.databases import migrated_database
+from tests.harness.waiting import eventually
+
+SHAPES = {"standalone": ("standalone", "scheduler"), "split": ("api-ingress", "matching", "matching", "scheduler")}
+RUNS = 40
+EVENTS_BETWEEN_FAULTS = 30
+
+
+class Load:
+    """Clients and workers on one cluster."""
+
+    def __init__(self, cluster: Cluster, rng: random.Random, *, runs: int, width: int, mischief: float) -> None:
+        self.ledger = Ledger()
+        self._runs = runs
+        self._width = width
+        self._control = Client(cluster.of("standalone", "api-ingress"), rng, mischief=mischief)
+        self.plane = Client(cluster.of("standalone", "matching"), rng, mischief=mischief)
+        self.workers = [Worker(f"w{number}", self.plane, rng, self.ledger, mischief=mischief) for number in range(3)]
+        self._tasks = [asyncio.create_task(worker.run(width)) for worker in self.workers]
+        self._tasks.append(asyncio.create_task(self._start()))
+
+    @property
+    def progress(self) -> int:
+        """Grows with every acknowledged step."""
+        return len(self.ledger.tasks) + len(self.ledger.attempts)
+
+    async def _start(self) -> None:
+        for number in range(self._runs):
+            body = {"workflow_id": f"chaos-{number}", "workflow_type": WORKFLOW_TYPE, "task_queue": QUEUE}
+            answer = await self._control.send("start", "/api/workflows", body)
+            if answer.status == 201:
+                self.ledger.started[body["workflow_id"]] = answer.body["run_id"]
+            elif answer.status != 409:
+                self.ledger.unexpected.append(f"start {answer.status} {answer.body}")
+
+    async def stop(self) -> None:
+        """End the workers; what they still hold is left to its lease."""
+        for worker in self.workers:
+            worker.is_over = True
+        self.plane.is_over = self._control.is_over = True
+        await asyncio.gather(*self._tasks)
+
+    async def all_started(self) -> None:
+        """Return when every workflow id has been answered for."""
+        await self._tasks[-1]
+
+
+class Faults:
+    """What can go wrong, one method each; every fault has ended when its method returns, except what processes must
+    recover from by themselves."""
+
+    def __init__(self, cluster: Cluster, rng: random.Random, postgres: Proxy, redis: Proxy) -> None:
+        self._cluster = cluster
+        self._rng = rng
+        self._postgres = postgres
+        self._redis = redis
+
+    def all(self) -> list[Callable[[], Awaitable[None]]]:
+        """Every fault."""
+        return [
+            self.kill,
+            self.restart,
+            self.pause,
+            self.cut_database,
+            self.lose_commits,
+            self.lose_database,
+            self.lose_redis,
+        ]
+
+    async def kill(self) -> None:
+        """A process dies and is started again."""
+        process = self._rng.choice(self._cluster.processes)
+        process.kill()
+        process.start()
+
+    async def restart(self) -> None:
+        """A process is drained under load and started again."""
+        process = self._rng.choice(self._cluster.processes)
+
+        async def is_serving() -> bool:
+            try:
+                return (await exchange(process.port, "GET", "/livez", b"", {})).status == 200
+            except Cut:
+                return False
+
+        await eventually(is_serving, f"{process.role} serves")
+        process.send(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait) == 0, f"{process.role} did not end politely"
+        process.start()
+
+    async def pause(self) -> None:
+        """A process stands still for longer than the leases it has granted."""
+        process = self._rng.choice(self._cluster.of("standalone", "matching"))
+        process.send(signal.SIGSTOP)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + 1.5 * LEASE_SECONDS
+
+        async def has_passed() -> bool:
+            return loop.time() > until
+
+        await eventually(has_passed, "the leases have run out")
+        process.send(signal.SIGCONT)
+
+    async def cut_database(self) -> None:
+        """Every connection to the database breaks."""
+        self._postgres.cut()
+
+    async def lose_commits(self) -> None:
+        """Statements reach the database, their answers do not come back."""
+        self._postgres.cut_answers(self._rng.randint(1, 5))
+
+    async def lose_database(self) -> None:
+        """The database is away for a while."""
+        await self._lose(self._postgres)
+
+    async def lose_redis(self) -> None:
+        """Redis is away for a while."""
+        await self._lose(self._redis)
+
+    async def _lose(self, proxy: Proxy) -> None:
+        proxy.is_refusing = True
+        before = proxy.refused
+        proxy.cut()
+
+        async def was_noticed() -> bool:
+            return proxy.refused > before + 2
+
+        await eventually(was_noticed, "processes have tried to connect")
+        proxy.is_refusing = False
+
+
+@asynccontextmanager
+async def proxied(url: str) -> AsyncIterator[tuple[Proxy, str]]:
+    """A proxy before a store, and the store's URL through it."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None and parts.port is not None
+    async with Proxy(parts.hostname, parts.port) as proxy:
+        credentials = f"{parts.username or ''}:{parts.password or ''}@" if parts.password else ""
+        yield proxy, urlunsplit(parts._replace(netloc=f"{credentials}127.0.0.1:{proxy.port}"))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_no_fault_loses_or_doubles_a_step(
+    shape: str, postgres_url: str, redis_url: str, tmp_path: Path, rng: random.Random
+) -> None:
+    with migrated_database(postgres_url) as database_url:
+        async with proxied(database_url) as (postgres, seen_database), proxied(redis_url) as (redis, seen_redis):
+            roles = SHAPES[shape]
+            with Cluster(tmp_path, roles, database_url=seen_database, redis_url=seen_redis) as cluster:
+                load = Load(cluster, rng, runs=RUNS, width=6, mischief=0.3)
+                faults = Faults(cluster, rng, postgres, redis).all()
+                rng.shuffle(faults)
+                for fault in faults:
+                    seen = load.progress
+
+                    async def has_moved(seen: int = seen) -> bool:
+                        return load.progress >= seen + EVENTS_BETWEEN_FAULTS
+
+                    await eventually(has_moved, "work goes on after a fault", 60)
+                    await fault()
+                await load.all_started()
+
+                async def all_closed() -> bool:
+                    return await asyncio.to_thread(open_runs, database_url, QUEUE) == 0
+
+                await eventually(all_closed, "every run ends once the faults are over", 60)
+                await load.stop()
+                assert check(database_url, QUEUE, load.ledger, complete=True) == RUNS
+                assert "never retrieved" not in cluster.logs()
+                assert "Traceback" not in cluster.logs()

@@ -1,0 +1,167 @@
+"""A workflow that fans out, fans in and goes on, and workers that run it badly."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import msgspec
+
+from tests.chaos.client import PAYLOAD, Client, Json
+
+WORKFLOW_TYPE = "chaos.workflow"
+ACTIVITY_TYPE = "chaos.activity"
+QUEUE = "chaos"
+PAGE_SIZE = 7
+OUTCOMES = ("ActivityCompleted", "ActivityFailed", "ActivityTimedOut")
+
+
+class Ledger(msgspec.Struct):
+    """What the server has acknowledged: started runs by workflow id, reports on attempts and tasks by their id."""
+
+    started: dict[str, str] = {}
+    attempts: dict[str, str] = {}
+    tasks: set[str] = set()
+    unexpected: list[str] = []
+
+
+def leaf(base: int, size: int, index: int) -> Json:
+    """The group members of one leaf of a flat fan-out."""
+    flat = {
+        "parallel_group_id": f"parallel-activities:{base}:{size}",
+        "parallel_group_kind": "activity",
+        "parallel_group_base_sequence": base,
+        "parallel_group_size": size,
+        "parallel_group_index": index,
+    }
+    return flat | {"parallel_group_path": [flat]}
+
+
+def schedule(**more: Any) -> Json:
+    """The command for one activity that is retried until it succeeds."""
+    command = {"type": "schedule_activity", "activity_type": ACTIVITY_TYPE, "arguments": PAYLOAD}
+    return command | {"retry_policy": {"backoff_seconds": [0]}} | more
+
+
+def next_commands(history: list[Json], width: int) -> list[Json]:
+    """What the workflow does next: a fan-out of ``width``, a side effect with one more activity, then the end.
+
+    An empty list means that it waits.
+    """
+    opened = [e for e in history if e["event_type"] == "ActivityScheduled"]
+    closed = [e for e in history if e["event_type"] in OUTCOMES]
+    if not opened:
+        return [schedule(**leaf(1, width, index)) for index in range(width)]
+    if len(closed) < len(opened):
+        return []
+    if len(opened) == width:
+        return [{"type": "record_side_effect", "result": PAYLOAD}, schedule()]
+    return [{"type": "complete_workflow", "result": PAYLOAD}]
+
+
+class Worker:
+    """Registers once and polls both kinds of task until it is told to stop."""
+
+    def __init__(self, name: str, client: Client, rng: random.Random, ledger: Ledger, *, mischief: float) -> None:
+        self.name = name
+        self.is_over = False
+        self._client = client
+        self._rng = rng
+        self._ledger = ledger
+        self._mischief = mischief
+        self._polls = 0
+
+    async def run(self, width: int) -> None:
+        """Register and work."""
+        body = {
+            "worker_id": self.name,
+            "task_queue": QUEUE,
+            "runtime": "python",
+            "supported_workflow_types": [WORKFLOW_TYPE],
+            "supported_activity_types": [ACTIVITY_TYPE],
+        }
+        await self._client.send("register", "/api/worker/register", body)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(2):
+                group.create_task(self._workflow_loop(width))
+                group.create_task(self._activity_loop())
+
+    async def _poll(self, kind: str) -> Json | None:
+        self._polls += 1
+        body = {
+            "worker_id": self.name,
+            "task_queue": QUEUE,
+            "poll_request_id": f"{kind}-{self._polls}",
+            "timeout_seconds": 1,
+            "history_page_size": PAGE_SIZE,
+        }
+        answer = await self._client.send(f"poll-{kind}", f"/api/worker/{kind}-tasks/poll", body)
+        if answer.status not in (0, 200):
+            self._ledger.unexpected.append(f"poll {answer.status} {answer.body.get('reason')}")
+        task: Json | None = answer.body.get("task")
+        return task
+
+    async def _workflow_loop(self, width: int) -> None:
+        while not self.is_over:
+            task = await self._poll("workflow")
+            if task is None or self._drops():
+                continue
+            fence = {"lease_owner": self.name, "workflow_task_attempt": task["workflow_task_attempt"]}
+            history = await self._history(task, fence)
+            if history is None:
+                continue
+            commands = next_commands(history, width)
+            path = f"/api/worker/workflow-tasks/{task['task_id']}"
+            if commands:
+                answer = await self._client.send(
+                    "complete-workflow", f"{path}/complete", fence | {"commands": commands}
+                )
+            else:
+                failure = {"type": "WorkflowTaskWaitingForHistory", "message": "waiting"}
+                answer = await self._client.send("wait-workflow", f"{path}/fail", fence | {"failure": failure})
+            if answer.status == 200:
+                self._ledger.tasks.add(task["task_id"])
+            elif answer.status not in (0, 404, 409):
+                self._ledger.unexpected.append(f"workflow task {answer.status} {answer.body}")
+
+    async def _history(self, task: Json, fence: Json) -> list[Json] | None:
+        """All of it; None when the lease has been lost on the way. Says so when the pages do not fit together."""
+        events: list[Json] = list(task["history_events"])
+        token = task["next_history_page_token"]
+        while token:
+            body = fence | {"next_history_page_token": token, "history_page_size": PAGE_SIZE}
+            path = f"/api/worker/workflow-tasks/{task['task_id']}/history"
+            answer = await self._client.send("history", path, body)
+            if answer.status != 200:
+                return None
+            events += answer.body["history_events"]
+            token = answer.body["next_history_page_token"]
+        if [event["sequence"] for event in events] != list(range(1, task["total_history_events"] + 1)):
+            self._ledger.unexpected.append(f"history of {task['task_id']} has gaps: {[e['sequence'] for e in events]}")
+        return events
+
+    async def _activity_loop(self) -> None:
+        while not self.is_over:
+            task = await self._poll("activity")
+            if task is None or self._drops():
+                continue
+            fence = {"lease_owner": self.name, "activity_attempt_id": task["activity_attempt_id"]}
+            path = f"/api/worker/activity-tasks/{task['task_id']}"
+            if self._rng.random() < self._mischief:
+                await self._client.send("heartbeat", f"{path}/heartbeat", fence | {"message": "on the way"})
+            if self._rng.random() < self._mischief:
+                failure = {"message": "by chance", "type": "Chance"}
+                answer = await self._client.send("fail-activity", f"{path}/fail", fence | {"failure": failure})
+                outcome = "failed"
+            else:
+                answer = await self._client.send("complete-activity", f"{path}/complete", fence | {"result": PAYLOAD})
+                outcome = "completed"
+            if answer.status == 200:
+                self._ledger.attempts[task["activity_attempt_id"]] = outcome
+            elif answer.status not in (0, 404, 409):
+                self._ledger.unexpected.append(f"activity {answer.status} {answer.body}")
+
+    def _drops(self) -> bool:
+        """Whether this worker forgets the task it has just been given."""
+        return self._rng.random() < self._mischief / 5

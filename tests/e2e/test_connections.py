@@ -1,0 +1,65 @@
+"""Connections that are lost on either side of the server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import psycopg
+from durable_workflow import Client
+
+from tests.e2e.conftest import Working
+from tests.e2e.test_workflows import Sequence, double, start
+from tests.harness.servers import Server
+from tests.harness.waiting import eventually
+from tests.harness.wire import wired
+
+STEPS = 30
+
+
+async def test_a_poll_whose_connection_is_closed_takes_nothing(server: Server, queue: str) -> None:
+    async with wired(server.url) as wire:
+        await wire.register("w-1", queue)
+        before = await asyncio.to_thread(server.held_polls)
+        async with wired(server.url) as leaving:
+            poll = asyncio.create_task(leaving.poll("workflow", "w-1", queue, timeout_seconds=60))
+            await eventually(lambda: server.holds(before + 1), "the poll is held")
+            poll.cancel()
+            await asyncio.gather(poll, return_exceptions=True)
+        await eventually(lambda: server.holds(before), "the poll has been let go")
+        body = {"workflow_id": queue, "workflow_type": "raw", "task_queue": queue}
+        assert (await wire.control("POST", "/workflows", body)).status_code == 201
+        task = await wire.poll("workflow", "w-1", queue)
+        assert task is not None
+        assert task["workflow_task_attempt"] == 1
+
+
+async def test_a_workflow_survives_the_loss_of_every_database_connection(
+    server: Server, client: Client, queue: str, working: Working
+) -> None:
+    """Again and again until the workflow is done: what was committed counts once, what was not is done again."""
+    async with working([Sequence], [double]), wired(server.url) as wire:
+        handle = await start(client, queue, "sequence", 1, STEPS)
+        result = asyncio.create_task(client.get_result(handle, poll_interval=0.2, timeout=90))
+        seen = 0
+        async with await psycopg.AsyncConnection.connect(server.environ["DATABASE_URL"], autocommit=True) as admin:
+            while not result.done() and seen < STEPS // 2:
+                rows = await admin.execute(
+                    "SELECT count(*) FROM activity_executions WHERE run_id = %s AND status = 'completed'",
+                    (handle.run_id,),
+                )
+                row = await rows.fetchone()
+                assert row is not None
+                if row[0] >= seen + 3:
+                    seen = row[0]
+                    await admin.execute(
+                        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                        " WHERE datname = current_database() AND application_name = 'dw-server'"
+                    )
+                else:
+                    await asyncio.sleep(0.005)
+        assert await result == 2**STEPS
+        types = Counter(event["event_type"] for event in await wire.events(handle.workflow_id, handle.run_id))
+    assert seen >= STEPS // 2
+    assert types["ActivityScheduled"] == types["ActivityCompleted"] == STEPS
+    assert types["WorkflowCompleted"] == 1

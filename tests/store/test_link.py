@@ -1,0 +1,101 @@
+"""The pump's connection: it outlives the connections that break under it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import psycopg
+import pytest
+import uvloop
+
+from dw_runtime.store.link import Link
+from dw_runtime.telemetry.metrics import Metrics
+from tests.harness.waiting import eventually
+
+LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+APPLICATION = "link-under-test"
+
+
+@pytest.fixture(params=LOOPS)
+def run(request: pytest.FixtureRequest, database_url: str) -> Callable[[Callable[[Link], Awaitable[None]]], None]:
+    """Runs a test on either event loop with a link that ends with it."""
+
+    async def with_link(test: Callable[[Link], Awaitable[None]]) -> None:
+        complaints: list[dict[str, object]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+        link = Link(f"{database_url}?application_name={APPLICATION}", Metrics())
+        try:
+            await test(link)
+        finally:
+            await link.close()
+        assert complaints == []
+
+    def runner(test: Callable[[Link], Awaitable[None]]) -> None:
+        with asyncio.Runner(loop_factory=LOOPS[request.param]) as loop:
+            loop.run(with_link(test))
+
+    return runner
+
+
+async def ask_once(link: Link) -> None:
+    async with link.transaction() as transaction:
+        (rows,) = await transaction.commit([("lock_runs", "[]")])
+    assert rows == [(None,)]
+
+
+async def terminate(database_url: str) -> None:
+    """End the link's backend; return when it has gone."""
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as admin:
+        named = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
+        await admin.execute(f"SELECT pg_terminate_backend(pid) FROM ({named}) AS found", (APPLICATION,))
+
+        async def has_gone() -> bool:
+            return await (await admin.execute(named, (APPLICATION,))).fetchone() is None
+
+        await eventually(has_gone, "the backend has ended")
+
+
+def test_a_connection_that_ends_while_idle_is_replaced_without_a_failure(
+    run: Callable[[Callable[[Link], Awaitable[None]]], None], database_url: str
+) -> None:
+    async def test(link: Link) -> None:
+        async def was_noticed() -> bool:
+            return not link.is_connected
+
+        for _ in range(3):
+            await ask_once(link)
+            assert link.is_connected
+            await terminate(database_url)
+            await eventually(was_noticed, "the idle link has noticed")
+        await ask_once(link)
+
+    run(test)
+
+
+def test_a_connection_that_ends_in_a_transaction_fails_that_one_and_no_other(
+    run: Callable[[Callable[[Link], Awaitable[None]]], None], database_url: str
+) -> None:
+    async def test(link: Link) -> None:
+        for _ in range(3):
+            with pytest.raises(psycopg.OperationalError):
+                async with link.transaction() as transaction:
+                    await transaction.ask([("lock_runs", "[]")])
+                    await terminate(database_url)
+                    await transaction.commit()
+            await ask_once(link)
+
+    run(test)
+
+
+def test_a_statement_larger_than_every_buffer_is_sent_whole(
+    run: Callable[[Callable[[Link], Awaitable[None]]], None],
+) -> None:
+    async def test(link: Link) -> None:
+        runs = "[" + ",".join(f'{{"run_id":"{number:026}"}}' for number in range(400_000)) + "]"
+        async with link.transaction() as transaction:
+            (rows,) = await transaction.commit([("lock_runs", runs)])
+        assert rows == [(None,)]
+        await ask_once(link)
+
+    run(test)
