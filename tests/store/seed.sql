@@ -77,6 +77,14 @@ SELECT pg_temp.run_id(n), 'seed-' || n % 10, 'w-' || n, pg_temp.run_id(n), 1, 's
        'control_plane'
 FROM generate_series(1, 40000) n;
 
+INSERT INTO workflow_query_tasks
+SELECT pg_temp.run_id(n), 'seed-' || n % 10, 'queue-' || n % 5, 'w-' || n, pg_temp.run_id(n), 'type-' || n % 7, NULL,
+       'status', 'arguments', 'caller', state, state, CASE WHEN state = 1 THEN 'worker-' || n % 50 END,
+       CASE WHEN state = 1 THEN now() + interval '1 minute' END, CASE WHEN state = 1 THEN 'poll-' || n END,
+       now(), now() + interval '30 seconds', now() + n * interval '1 second', CASE WHEN state = 2 THEN 'answer' END, NULL
+FROM generate_series(1, 40000) n,
+     LATERAL (SELECT (CASE WHEN n % 40 = 0 THEN 1 WHEN n % 4 = 1 THEN 0 ELSE 2 END)::smallint AS state) s;
+
 INSERT INTO worker_registrations
 SELECT 'seed-' || n % 10, 'worker-' || n, 'queue-' || n % 5, 'build-' || n % 3, 'python', '1', '{}', '{}', '{}',
        '{}', '{}', '{}', 1, 1, 1, NULL, NULL, 10, now(), now()

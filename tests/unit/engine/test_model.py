@@ -50,6 +50,7 @@ from tests.unit.engine.world import (
 )
 
 OWNERS = st.sampled_from(["ann", "bob"])
+KINDS = st.sampled_from([TaskKind.WORKFLOW, TaskKind.ACTIVITY])
 SECONDS = st.none() | st.sampled_from([1, 10, 40])
 POLICIES = st.none() | st.builds(
     retrying,
@@ -207,14 +208,14 @@ class Engine(RuleBasedStateMachine):
         self._submit(*starts)
         assert len(self.world.memory.tables["runs"]) == before + (not was_known), "36: one start creates the run"
 
-    @rule(kind=st.sampled_from(TaskKind), owner=OWNERS, slots=st.integers(1, 3))
+    @rule(kind=KINDS, owner=OWNERS, slots=st.integers(1, 3))
     def poll(self, kind: TaskKind, owner: str, slots: int) -> None:
         """A worker polls."""
         for found in self.world.poll(kind, owner=owner, slots=slots):
             self.claimed.append(found.task)
         self.watch.look()
 
-    @rule(kind=st.sampled_from(TaskKind), owner=OWNERS)
+    @rule(kind=KINDS, owner=OWNERS)
     def hold_poll(self, kind: TaskKind, owner: str) -> None:
         """A worker's poll waits for a task to be opened."""
         self.world.held.append(poll(kind, owner))

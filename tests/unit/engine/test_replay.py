@@ -78,7 +78,7 @@ class Trouble:
 
     def _step(self) -> None:
         owner = self._rng.choice(["ann", "bob"])
-        for kind in self._rng.sample(list(TaskKind), 2):
+        for kind in self._rng.sample([TaskKind.WORKFLOW, TaskKind.ACTIVITY], 2):
             for claimed in self.world.poll(kind, owner=owner, slots=self._rng.randint(1, 3)):
                 self._work(claimed)
         if self._late and self._troubled():

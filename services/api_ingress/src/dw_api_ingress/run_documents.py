@@ -145,7 +145,7 @@ def _actions(run: Run, *, is_current: bool) -> dict[str, bool]:
     is_open = is_current and not run.is_terminal
     return {
         "can_signal": is_open,
-        "can_query": is_open or (is_current and run.status == "completed"),
+        "can_query": is_open or run.status == "completed",
         "can_update": is_open,
         "can_cancel": is_open,
         "can_terminate": is_open,

@@ -79,7 +79,7 @@ def capabilities(*, compression: bool) -> dict[str, Any]:
         "workflow_tasks": True,
         "activity_tasks": True,
         "signals": False,
-        "queries": False,
+        "queries": True,
         "updates": False,
         "schedules": False,
         "schedule_jitter": False,

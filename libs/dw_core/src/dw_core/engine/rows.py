@@ -10,10 +10,11 @@ import msgspec
 
 
 class TaskKind(enum.IntEnum):
-    """Which queue family a task belongs to."""
+    """Which queue family a task belongs to. Query tasks never pass through the engine (dw_core.queries)."""
 
     WORKFLOW = 0
     ACTIVITY = 1
+    QUERY = 2
 
 
 class TaskState(enum.IntEnum):

@@ -73,3 +73,9 @@ class WorkflowTerminate(msgspec.Struct, frozen=True, kw_only=True):
 
     reason: Annotated[str, Meta(max_length=1000)] | None = None
     request_id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+
+
+class WorkflowQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST …/query/{query_name}``, instance and run (control-plane §13.2)."""
+
+    input: Any = None
