@@ -125,7 +125,11 @@ leased AS (
     RETURNING p.position, p.place, q.*
 )
 SELECT l.position, l.place, row_to_json(l)::text, r.status, r.last_history_sequence, s.arguments,
-       dw_history_page(l.run_id, 0, r.last_history_sequence, r.last_history_sequence::integer)
+       (
+           SELECT string_agg(e.body, ',' ORDER BY e.sequence)
+           FROM workflow_history_events e
+           WHERE e.run_id = l.run_id AND e.sequence <= r.last_history_sequence
+       )
 FROM leased l
 JOIN workflow_runs r ON r.run_id = l.run_id
 JOIN workflow_run_summaries s ON s.run_id = l.run_id
@@ -155,7 +159,11 @@ WITH renewed AS (
     RETURNING k.position, q.*
 )
 SELECT l.position, 0, row_to_json(l)::text, r.status, r.last_history_sequence, s.arguments,
-       dw_history_page(l.run_id, 0, r.last_history_sequence, r.last_history_sequence::integer)
+       (
+           SELECT string_agg(e.body, ',' ORDER BY e.sequence)
+           FROM workflow_history_events e
+           WHERE e.run_id = l.run_id AND e.sequence <= r.last_history_sequence
+       )
 FROM renewed l
 JOIN workflow_runs r ON r.run_id = l.run_id
 JOIN workflow_run_summaries s ON s.run_id = l.run_id;
