@@ -55,6 +55,8 @@ SERVED = frozenset(
         "workflow_history",
         "workflow_query",
         "workflow_run_query",
+        "workflow_signal",
+        "workflow_run_signal",
         "workflow_terminate",
         "workflow_run_terminate",
         "namespace_list",

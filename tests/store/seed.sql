@@ -16,7 +16,7 @@ SELECT pg_temp.run_id(n), 'seed-' || n % 10, 'w-' || n, 1, 'type-' || n % 7, 'qu
        CASE WHEN n % 4 = 0 THEN NULL ELSE 'completed' END,
        now() - n * interval '1 second', CASE WHEN n % 4 = 0 THEN NULL ELSE now() END,
        NULL, CASE WHEN n % 2 = 0 THEN now() + n * interval '1 second' END,
-       now(), 6, 1000, 2, 3, 1, 1, 1, CASE WHEN n % 4 = 0 THEN 1 ELSE 0 END, 0, 0, false
+       now(), 6, 1000, 2, 3, 1, 1, 1, CASE WHEN n % 4 = 0 THEN 1 ELSE 0 END, 0, 0, NULL, 0, false
 FROM generate_series(1, 40000) n;
 
 INSERT INTO workflow_run_summaries

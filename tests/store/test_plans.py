@@ -37,7 +37,6 @@ GROWING = frozenset(
         "workflow_commands",
         "workflow_query_tasks",
         "workflow_timers",
-        "workflow_signals",
         "workflow_updates",
         "workflow_links",
     )
@@ -73,6 +72,8 @@ RUN = {
     "consumed_wake_sequence": 9,
     "open_activity_count": 0,
     "open_timer_count": 0,
+    "pending_signal_count": 0,
+    "open_wait": {"sequence": 9},
     "task_failure_count": 0,
     "replay_blocked": False,
 }

@@ -78,7 +78,7 @@ def capabilities(*, compression: bool) -> dict[str, Any]:
     return {
         "workflow_tasks": True,
         "activity_tasks": True,
-        "signals": False,
+        "signals": True,
         "queries": True,
         "updates": False,
         "schedules": False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dw_core.protocol.requests_control import WorkflowQuery, WorkflowStart, WorkflowTerminate
+from dw_core.protocol.requests_control import WorkflowQuery, WorkflowSignal, WorkflowStart, WorkflowTerminate
 from dw_core.routes.control import ADMINS, OPERATORS, control
 from dw_core.routes.route import Route
 
@@ -86,7 +86,7 @@ READS = (
 )
 
 COMMANDS = (
-    *_command("signal/{signal_name}", "signal", "signal"),
+    *_command("signal/{signal_name}", "signal", "signal", WorkflowSignal),
     *_command("query/{query_name}", "query", "query", WorkflowQuery, is_poll=True),
     *_command("update/{update_name}", "update", "update"),
     *_command("cancel", "cancel", "cancel"),
