@@ -48,12 +48,14 @@ async def test_the_task_carries_what_a_worker_needs(client: Client) -> None:
 
 async def test_the_history_comes_whole(client: Client) -> None:
     await capable(client)
-    await client.start()
+    run_id = await client.start()
     events = [side_effect() for _ in range(990)]
     assert (await client.complete(await client.take(), *events, schedule())).status == 200
     activity = await client.take("activity")
     await client.report(activity, "complete", result=None)
     assert (await client.complete(await client.take(), *events, schedule())).status == 200
+    longer = "left(body, -1) || ',\"padding\":\"' || repeat('x', 3000) || '\"}'"
+    await client.served.execute(f"UPDATE workflow_history_events SET body = {longer} WHERE run_id = %s", run_id)
     asked = asking(client)
     task = await client.take("query")
     assert [event["sequence"] for event in task["history_events"]] == list(range(1, task["last_history_sequence"] + 1))

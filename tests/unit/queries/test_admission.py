@@ -10,6 +10,7 @@ import pytest
 
 from dw_core.engine.rows import Run
 from dw_core.engine.transition import Rejection
+from dw_core.limits import QUERY_HISTORY_BYTES_MAX
 from dw_core.payloads.codec import decode_blob
 from dw_core.queries.admission import CapableWorkers, QueryTarget, admit
 
@@ -65,6 +66,12 @@ def test_a_named_run_is_asked_while_it_is_open_or_completed(
 ) -> None:
     asked = target(status, is_current=is_current, is_named=True, has_history=has_history)
     assert reason(admit(asked, "status", None)) == refused
+
+
+def test_a_run_with_too_much_history_is_not_asked() -> None:
+    asked = target()
+    asked.run.history_bytes = QUERY_HISTORY_BYTES_MAX + 1
+    assert reason(admit(asked, "status", None)) == "query_workflow_state_unavailable"
 
 
 OLD = {"queries": ["status"], "query_contracts": [{"name": "status", "parameters": []}]}

@@ -9,6 +9,7 @@ import msgspec
 
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import Rejection, WakeKey
+from dw_core.limits import HISTORY_PAGE_SIZE_MAX
 from dw_core.payloads.codec import from_json
 from dw_core.payloads.envelope import read_envelope
 from dw_core.payloads.errors import PayloadError
@@ -19,6 +20,7 @@ from dw_matching.seats import Poll
 from dw_matching.waiting import wait_for_task
 from dw_runtime.pump.replies import settle
 from dw_runtime.store.database import Database
+from dw_runtime.store.pages import read_page
 
 _decode = msgspec.json.Decoder(QueryTask).decode
 
@@ -43,7 +45,22 @@ class QueryTasks:
         """Wait for a query and lease it: the task object of a poll response, or None when none came in time."""
         claimed = await wait_for_task(self._broker, poll, TaskKind.QUERY, self._lease_seconds)
         assert claimed is None or isinstance(claimed, ClaimedQuery), "the queues of this kind give nothing else"
-        return None if claimed is None else query_task(claimed)
+        return None if claimed is None else query_task(claimed, await self._history(claimed))
+
+    async def _history(self, claimed: ClaimedQuery) -> bytes:
+        """Every event up to the last one the claim saw, read page by page."""
+        pages: list[bytes] = []
+        after, last = 0, claimed.last_history_sequence
+        while after < last:
+            ((stored,),) = await self._database.read(
+                "read_history_page", claimed.task.run_id, after, last, HISTORY_PAGE_SIZE_MAX
+            )
+            page = read_page(stored)
+            if not page.events:
+                break
+            pages.append(page.events)
+            after = page.last_sequence
+        return b",".join(pages)
 
     async def complete(
         self, namespace: str, query_task_id: str, lease_owner: str, attempt: int, result: Any, result_envelope: Any

@@ -149,5 +149,4 @@ def _claimed(row: Row) -> ClaimedQuery:
         run_status=row[3],
         last_history_sequence=row[4],
         workflow_arguments=row[5],
-        history=(row[6] or "").encode(),
     )

@@ -12,17 +12,16 @@ from dw_core.queries.task import QueryTask
 
 
 class ClaimedQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A leased query with its run as it was committed then: ``history`` is the JSON fragment of every event."""
+    """A leased query with its run as it was committed then."""
 
     task: QueryTask
     run_status: str
     last_history_sequence: int
     workflow_arguments: str
-    history: bytes
 
 
-def query_task(claimed: ClaimedQuery) -> dict[str, Any]:
-    """The query task object, with the whole history spliced in: this kind of task has no pages."""
+def query_task(claimed: ClaimedQuery, history: bytes) -> dict[str, Any]:
+    """The query task object; ``history`` is the JSON fragment of every event, for this kind of task has no pages."""
     task = claimed.task
     return {
         "query_task_id": task.query_task_id,
@@ -35,7 +34,7 @@ def query_task(claimed: ClaimedQuery) -> dict[str, Any]:
         "payload_codec": "avro",
         "workflow_arguments": envelope(claimed.workflow_arguments),
         "query_arguments": envelope(task.arguments),
-        "history_events": msgspec.Raw(b"[" + claimed.history + b"]"),
+        "history_events": msgspec.Raw(b"[" + history + b"]"),
         "run_status": claimed.run_status,
         "last_history_sequence": claimed.last_history_sequence,
         "total_history_events": claimed.last_history_sequence,

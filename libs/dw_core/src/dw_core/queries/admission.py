@@ -10,6 +10,7 @@ import msgspec
 from dw_core.contracts.arguments import Misfit, Parameter, bind
 from dw_core.engine.rows import Run
 from dw_core.engine.transition import Rejection
+from dw_core.limits import QUERY_HISTORY_BYTES_MAX
 
 
 class CapableWorkers(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +63,8 @@ def admit(target: QueryTarget, query_name: str, value: Any) -> str | Rejection:
         return Rejection("run_not_active", message, named | {"run_status": run.status, "is_terminal": True})
     if not target.has_history:
         return Rejection("query_workflow_state_unavailable", "The run's history is gone.", named)
+    if run.history_bytes > QUERY_HISTORY_BYTES_MAX:
+        return Rejection("query_workflow_state_unavailable", "The run's history is too large for a query.", named)
     if not target.workers:
         message = f"No live worker of queue {run.queue} answers queries of {run.workflow_type}."
         return Rejection("query_worker_unavailable", message, named)

@@ -83,7 +83,7 @@ RETURNING q.attempt;
 -- slots, claimants}: claimants are {lease_owner, poll_request_id, lease_seconds}; types null means any type; a query of
 -- a run that is pinned to a build goes only to that build. A query whose run has a leased workflow task waits for the
 -- end of that lease, at most $2 seconds; a row with a null task says that such a one was left. Gives the position, the
--- place among its claimants, the task, the run's status and last sequence, its arguments and its whole history.
+-- place among its claimants, the task, the run's status and last sequence, and its arguments.
 WITH clock AS MATERIALIZED (SELECT dw_now() AS now),
 wanted AS MATERIALIZED (
     SELECT * FROM json_to_recordset($1::json) AS w(
@@ -124,17 +124,12 @@ leased AS (
     WHERE q.query_task_id = p.query_task_id
     RETURNING p.position, p.place, q.*
 )
-SELECT l.position, l.place, row_to_json(l)::text, r.status, r.last_history_sequence, s.arguments,
-       (
-           SELECT string_agg(e.body, ',' ORDER BY e.sequence)
-           FROM workflow_history_events e
-           WHERE e.run_id = l.run_id AND e.sequence <= r.last_history_sequence
-       )
+SELECT l.position, l.place, row_to_json(l)::text, r.status, r.last_history_sequence, s.arguments
 FROM leased l
 JOIN workflow_runs r ON r.run_id = l.run_id
 JOIN workflow_run_summaries s ON s.run_id = l.run_id
 UNION ALL
-SELECT w.position, NULL, NULL, NULL, NULL, NULL, NULL
+SELECT w.position, NULL, NULL, NULL, NULL, NULL
 FROM clock, wanted w
 CROSS JOIN LATERAL (
     SELECT 1
@@ -158,12 +153,7 @@ WITH renewed AS (
       AND q.namespace = k.namespace AND q.queue = k.queue AND q.lease_expires_at > dw_now() AND q.deadline_at > dw_now()
     RETURNING k.position, q.*
 )
-SELECT l.position, 0, row_to_json(l)::text, r.status, r.last_history_sequence, s.arguments,
-       (
-           SELECT string_agg(e.body, ',' ORDER BY e.sequence)
-           FROM workflow_history_events e
-           WHERE e.run_id = l.run_id AND e.sequence <= r.last_history_sequence
-       )
+SELECT l.position, 0, row_to_json(l)::text, r.status, r.last_history_sequence, s.arguments
 FROM renewed l
 JOIN workflow_runs r ON r.run_id = l.run_id
 JOIN workflow_run_summaries s ON s.run_id = l.run_id;
