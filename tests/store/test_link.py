@@ -17,6 +17,8 @@ from tests.harness.waiting import eventually
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 APPLICATION = "dw-server"
+BACKENDS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
+"""The backends of the link; every test process has a database of its own."""
 LOSSES = 60
 
 
@@ -50,11 +52,10 @@ async def ask_once(link: Link) -> None:
 async def terminate(database_url: str) -> None:
     """End the link's backend; return when it has gone."""
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as admin:
-        named = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
-        await admin.execute(f"SELECT pg_terminate_backend(pid) FROM ({named}) AS found", (APPLICATION,))
+        await admin.execute(f"SELECT pg_terminate_backend(pid) FROM ({BACKENDS}) AS found", (APPLICATION,))
 
         async def has_gone() -> bool:
-            return await (await admin.execute(named, (APPLICATION,))).fetchone() is None
+            return await (await admin.execute(BACKENDS, (APPLICATION,))).fetchone() is None
 
         await eventually(has_gone, "the backend has ended")
 
@@ -119,8 +120,7 @@ def test_a_connection_that_ends_at_any_moment_is_noticed_soon(
 async def kill_after(admin: psycopg.AsyncConnection[tuple[object, ...]], seconds: float) -> None:
     """End the link's backend in a moment, without waiting for its end."""
     await asyncio.sleep(seconds)
-    named = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
-    await admin.execute(f"SELECT pg_terminate_backend(pid) FROM ({named}) AS found", (APPLICATION,))
+    await admin.execute(f"SELECT pg_terminate_backend(pid) FROM ({BACKENDS}) AS found", (APPLICATION,))
 
 
 def test_a_statement_larger_than_every_buffer_is_sent_whole(
