@@ -31,6 +31,10 @@ EXCHANGE_SECONDS: Final = 40.0
 
 CONNECT_SECONDS: Final = 5
 
+LOOK_SECONDS: Final = 1.0
+"""How often the connection is read from without having been told to: uvloop reports a connection that has been reset
+only once, and that report may come while there is still something to read before the error."""
+
 _BEGIN: Final = b"BEGIN"
 _COMMIT: Final = b"COMMIT"
 _ROLLBACK: Final = b"ROLLBACK"
@@ -45,6 +49,7 @@ class Link:
         self._metrics = metrics
         self._connection: psycopg.AsyncConnection | None = None
         self._watched = -1
+        self._look: asyncio.TimerHandle | None = None
         self._prepared: set[str] = set()
         self._input = asyncio.Event()
         self._is_exchanging = False
@@ -65,6 +70,8 @@ class Link:
     def _give_up(self) -> None:
         """The connection is of no use any more: stop watching it."""
         loop = asyncio.get_running_loop()
+        if self._look is not None:
+            self._look.cancel()
         loop.remove_reader(self._watched)
         loop.remove_writer(self._watched)
         os.close(self._watched)
@@ -100,7 +107,13 @@ class Link:
         # A descriptor of our own: libpq closes its one as soon as it notices a loss, and the event loop must never
         # watch a number that is closed or that the next connection has been given.
         self._watched = os.dup(connection.pgconn.socket)
-        asyncio.get_running_loop().add_reader(self._watched, self._on_input)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._watched, self._on_input)
+        self._look = loop.call_later(LOOK_SECONDS, self._look_again)
+
+    def _look_again(self) -> None:
+        self._look = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look_again)
+        self._on_input()
 
     def _on_input(self) -> None:
         """Data has come; outside an exchange it can only be a notice or the end of the connection."""
@@ -172,7 +185,10 @@ class Link:
         while pgconn.flush():
             self._input.clear()
             loop = asyncio.get_running_loop()
-            loop.add_writer(self._watched, self._input.set)
+            try:
+                loop.add_writer(self._watched, self._input.set)
+            except RuntimeError as gone:  # uvloop has given up a connection that was reset
+                raise psycopg.OperationalError("the connection has been lost") from gone
             try:
                 await self._input.wait()
             finally:
