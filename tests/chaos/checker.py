@@ -19,7 +19,9 @@ from tests.unit.engine.invariants import (
     liveness_20_21_24,
     outcome_29,
     shape_1_3_4_5,
+    signals_in_order,
     timers_41,
+    waits_9_10,
 )
 
 Json = dict[str, Any]
@@ -122,6 +124,8 @@ class Found:
         groups_12(history)
         liveness_20_21_24(run, self.tasks, self._activities, self._timers, self._inbox)
         timers_41(history, self._timers, self._inbox)
+        waits_9_10(run, history)
+        signals_in_order(run, history, self._inbox)
         for activity in self._activities:
             mine = [row for row in self._attempts if row["sequence"] == activity.sequence]
             task = next((t for t in self.tasks if t.activity_sequence == activity.sequence), None)

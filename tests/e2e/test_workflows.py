@@ -118,6 +118,28 @@ class Patient:
         return (yield [ctx.start_timer(1), ctx.schedule_activity("double", [4]), ctx.start_timer(0)])
 
 
+@workflow.defn(name="approval")
+class Approval:
+    def __init__(self) -> None:
+        self.approvals: list[str] = []
+        self.taken = 0
+
+    @workflow.signal("approve")
+    def approve(self, name: str) -> None:
+        self.approvals.append(name)
+
+    def run(self, ctx: WorkflowContext, needed: int, seconds: int) -> Steps:
+        while self.taken < needed:
+            is_timely = yield ctx.wait_condition(
+                lambda: len(self.approvals) > self.taken, key="approvals", timeout=seconds
+            )
+            if not is_timely:
+                return ["too late", *self.approvals]
+            yield ctx.schedule_activity("echo", [self.approvals[self.taken]])
+            self.taken += 1
+        return self.approvals
+
+
 @workflow.defn(name="broken")
 class Broken:
     def run(self, ctx: WorkflowContext) -> Steps:
@@ -203,6 +225,27 @@ async def test_side_effects_and_versions_are_replayed_as_recorded(client: Client
 async def test_timers_alone_and_beside_an_activity(client: Client, queue: str, working: Working) -> None:
     async with working([Patient], [double]):
         assert await result(client, queue, "patient") == [None, 8, None]
+
+
+async def test_signals_reach_a_waiting_workflow_in_order(client: Client, queue: str, working: Working) -> None:
+    async with working([Approval], [echo]):
+        handle = await start(client, queue, "approval", 3, 60)
+        for name in ("ann", "bob", "cyd"):
+            await handle.signal("approve", [name])
+        assert await client.get_result(handle, poll_interval=0.05, timeout=60) == ["ann", "bob", "cyd"]
+
+
+async def test_signals_sent_before_any_worker_are_kept(client: Client, queue: str, working: Working) -> None:
+    handle = await start(client, queue, "approval", 2, 60)
+    for name in ("ann", "bob"):
+        await client.signal_workflow(handle.workflow_id, "approve", args=[name])
+    async with working([Approval], [echo]):
+        assert await client.get_result(handle, poll_interval=0.05, timeout=60) == ["ann", "bob"]
+
+
+async def test_a_wait_that_nobody_answers_times_out(client: Client, queue: str, working: Working) -> None:
+    async with working([Approval], [echo]):
+        assert await result(client, queue, "approval", 1, 1) == ["too late"]
 
 
 async def test_a_failing_workflow_raises_at_its_client(client: Client, queue: str, working: Working) -> None:

@@ -16,7 +16,7 @@ SELECT pg_temp.run_id(n), 'seed-' || n % 10, 'w-' || n, 1, 'type-' || n % 7, 'qu
        CASE WHEN n % 4 = 0 THEN NULL ELSE 'completed' END,
        now() - n * interval '1 second', CASE WHEN n % 4 = 0 THEN NULL ELSE now() END,
        NULL, CASE WHEN n % 2 = 0 THEN now() + n * interval '1 second' END,
-       now(), 6, 1000, 2, 3, 1, 1, 1, CASE WHEN n % 4 = 0 THEN 1 ELSE 0 END, 0, 0, false
+       now(), 6, 1000, 2, 3, 1, 1, 1, CASE WHEN n % 4 = 0 THEN 1 ELSE 0 END, 0, 0, NULL, 0, false
 FROM generate_series(1, 40000) n;
 
 INSERT INTO workflow_run_summaries
@@ -76,6 +76,14 @@ INSERT INTO workflow_commands (command_id, namespace, workflow_id, run_id, comma
 SELECT pg_temp.run_id(n), 'seed-' || n % 10, 'w-' || n, pg_temp.run_id(n), 1, 'start', 'instance', 'accepted',
        'control_plane'
 FROM generate_series(1, 40000) n;
+
+INSERT INTO workflow_query_tasks
+SELECT pg_temp.run_id(n), 'seed-' || n % 10, 'queue-' || n % 5, 'w-' || n, pg_temp.run_id(n), 'type-' || n % 7, NULL,
+       'status', 'arguments', 'caller', state, state, CASE WHEN state = 1 THEN 'worker-' || n % 50 END,
+       CASE WHEN state = 1 THEN now() + interval '1 minute' END, CASE WHEN state = 1 THEN 'poll-' || n END,
+       now(), now() + interval '30 seconds', now() + n * interval '1 second', CASE WHEN state = 2 THEN 'answer' END, NULL
+FROM generate_series(1, 40000) n,
+     LATERAL (SELECT (CASE WHEN n % 40 = 0 THEN 1 WHEN n % 4 = 1 THEN 0 ELSE 2 END)::smallint AS state) s;
 
 INSERT INTO worker_registrations
 SELECT 'seed-' || n % 10, 'worker-' || n, 'queue-' || n % 5, 'build-' || n % 3, 'python', '1', '{}', '{}', '{}',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import select
 import socket
 import struct
@@ -15,12 +16,13 @@ import psycopg
 import pytest
 import uvloop
 
-from dw_runtime.store.link import Link
+from dw_runtime.store.link import EXCHANGE_SECONDS, Link
 from dw_runtime.telemetry.metrics import Metrics
 from tests.harness.waiting import eventually
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 APPLICATION = "dw-server"
+LOSSES = 60
 
 
 @pytest.fixture(params=LOOPS)
@@ -92,6 +94,38 @@ def test_a_connection_that_ends_in_a_transaction_fails_that_one_and_no_other(
             await ask_once(link)
 
     run(test)
+
+
+def test_a_connection_that_ends_at_any_moment_is_noticed_soon(
+    run: Callable[[Callable[[Link], Awaitable[None]]], None], database_url: str, rng: random.Random
+) -> None:
+    """The event loop does not tell of every loss; an exchange that hears nothing looks for itself."""
+
+    async def use_until_lost(link: Link) -> None:
+        while link.is_connected:
+            async with link.transaction() as transaction:
+                await transaction.ask([("lock_runs", "[]")])
+                await transaction.commit([("lock_runs", "[]")])
+
+    async def test(link: Link) -> None:
+        async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as admin:
+            for _ in range(LOSSES):
+                await ask_once(link)
+                loss = asyncio.create_task(kill_after(admin, rng.uniform(0, 0.002)))
+                async with asyncio.timeout(EXCHANGE_SECONDS / 4):
+                    with contextlib.suppress(psycopg.OperationalError):
+                        await use_until_lost(link)
+                await loss
+        await ask_once(link)
+
+    run(test)
+
+
+async def kill_after(admin: psycopg.AsyncConnection[tuple[object, ...]], seconds: float) -> None:
+    """End the link's backend in a moment, without waiting for its end."""
+    await asyncio.sleep(seconds)
+    named = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
+    await admin.execute(f"SELECT pg_terminate_backend(pid) FROM ({named}) AS found", (APPLICATION,))
 
 
 def test_a_statement_larger_than_every_buffer_is_sent_whole(

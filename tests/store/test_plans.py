@@ -35,8 +35,8 @@ GROWING = frozenset(
         "workflow_version_markers",
         "workflow_inbox",
         "workflow_commands",
+        "workflow_query_tasks",
         "workflow_timers",
-        "workflow_signals",
         "workflow_updates",
         "workflow_links",
     )
@@ -72,6 +72,8 @@ RUN = {
     "consumed_wake_sequence": 9,
     "open_activity_count": 0,
     "open_timer_count": 0,
+    "pending_signal_count": 0,
+    "open_wait": {"sequence": 9},
     "task_failure_count": 0,
     "replay_blocked": False,
 }
@@ -79,6 +81,10 @@ TASK = QUEUE | {"run_id": RUN_ID, "task_number": 3, "position": 0, "slots": 10, 
 POINT = {"run_id": RUN_ID, "task_number": 2, "sequence": 1, "attempt": 1}
 TIMER = {"run_id": RUN_ID, "sequence": 99, "kind": "timer", "status": "pending", "delay_seconds": 1}
 GROUP = {"run_id": RUN_ID, "base_sequence": 1, "change_id": "change"}
+
+
+QUERY = {"query_task_id": NEW_ID, "namespace": "seed-1", "queue": "queue-1", "run_id": RUN_ID}
+CLAIMANT = {"lease_owner": "worker-1", "poll_request_id": "poll-1", "lease_seconds": 60}
 
 
 def rows(*values: dict[str, Any]) -> str:
@@ -118,6 +124,17 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "read_history_page": (RUN_ID, 0, 6, 100),
     "look_around": (rows(QUEUE), rows({"lease_owner": "worker-1", "poll_request_id": "poll-1"})),
     "read_task": (RUN_ID, 11),
+    "read_query_target": ("seed-1", "w-1", None, 60),
+    "admit_query": (json.dumps(QUERY), 30, 180, 1024),
+    "take_answers": (KEYS,),
+    "end_query": (RUN_ID,),
+    "claim_queries": (rows(TASK | {"claimants": [CLAIMANT]}), 0.5),
+    "renew_polled_queries": (rows(TASK | CLAIMANT),),
+    "release_query": (RUN_ID, 1, "worker-1"),
+    "lock_query": (RUN_ID, "seed-1"),
+    "settle_query": (RUN_ID, 2, "answer", None),
+    "reoffer_queries_of": (rows({"namespace": "seed-1", "worker_id": "worker-1"}),),
+    "sweep_queries": (200, 60),
     "drop_lease": ("sweeps", "me"),
     "find_due": ("sweeps", "me", 5, 25, False),
     "lock_worker": ("seed-1", "worker-1"),
@@ -193,6 +210,12 @@ def test_the_claim_walks_the_ready_index_in_its_order(seeded: psycopg.Connection
     tasks = [node for node in nodes if node.get("Relation Name") == "workflow_tasks"]
     assert [(node["Node Type"], node["Index Name"]) for node in tasks] == [("Index Scan", "workflow_tasks_ready")]
     assert not any(node["Node Type"] in ("Sort", "Incremental Sort") for node in nodes)
+
+
+def test_the_query_claim_walks_its_ready_index_in_its_order(seeded: psycopg.Connection[tuple[Any, ...]]) -> None:
+    (lock,) = [node for node in explain(seeded, "claim_queries") if node["Node Type"] == "LockRows"]
+    (walk,) = lock["Plans"]
+    assert (walk["Node Type"], walk["Index Name"]) == ("Index Scan", "workflow_query_tasks_ready")
 
 
 def test_a_listing_reads_its_page_in_the_order_of_an_index(seeded: psycopg.Connection[tuple[Any, ...]]) -> None:

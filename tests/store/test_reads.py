@@ -74,7 +74,7 @@ async def test_runs_that_started_in_the_same_microsecond_are_paged_by_id(
         for run_id in ids:
             connection.execute(
                 "INSERT INTO workflow_runs SELECT %s, %s, %s, 1, 't', 'q', NULL, 5, NULL, 1, 'waiting', NULL, "
-                "'2026-01-01Z', NULL, NULL, NULL, '2026-01-01Z', 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, false",
+                "'2026-01-01Z', NULL, NULL, NULL, '2026-01-01Z', 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, NULL, 0, false",
                 (run_id, unique_namespace, run_id),
             )
             connection.execute(

@@ -119,9 +119,20 @@ def test_required_capabilities_are_present_and_those_with_consequences_are_absen
     built = server_capabilities()
     assert [key for key in REQUIRED_CAPABILITIES if key not in built] == []
     assert [key for key in TRAPS if key in built] == []
-    assert built["query_tasks"] is False
+    assert built["query_tasks"] is True
+    assert built["query_task_poll_request_idempotency"] is True
     assert built["sticky_execution"] == {"supported": False}
     assert built["supported_workflow_task_commands"] == list(SUPPORTED_COMMANDS)
+
+
+@pytest.mark.parametrize(("timeout", "configured", "lease"), [(30, 30, 60), (30, 90, 90), (70, 70, 75)])
+def test_a_query_lease_outlives_the_wait_of_its_caller(timeout: int, configured: int, lease: int) -> None:
+    built = server_capabilities(CapabilityOptions(query_timeout_seconds=timeout, query_lease_seconds=configured))
+    assert built["query_task_timeouts"] == {
+        "control_plane_timeout_seconds": timeout,
+        "lease_timeout_seconds": lease,
+        "lease_grace_seconds": 5,
+    }
 
 
 def test_settings_show_in_the_capabilities() -> None:

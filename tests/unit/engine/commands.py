@@ -35,6 +35,12 @@ def timer(delay_seconds: Any = 5, **fields: Any) -> Json:
     return {"type": "start_timer", "delay_seconds": delay_seconds, **fields}
 
 
+def wait(key: str | None = "ready", timeout_seconds: Any = None, **fields: Any) -> Json:
+    """``open_condition_wait``."""
+    named = {"condition_key": key, "condition_definition_fingerprint": "sha256:f", "timeout_seconds": timeout_seconds}
+    return {"type": "open_condition_wait"} | {k: v for k, v in named.items() if v is not None} | fields
+
+
 def side_effect(value: Any = 1) -> Json:
     """``record_side_effect``."""
     return {"type": "record_side_effect", "result": encode_blob(value)}

@@ -14,8 +14,10 @@ from tests.unit.engine.world import World
 
 Json = dict[str, Any]
 
-OPENINGS = {"ActivityScheduled", "TimerScheduled", "SideEffectRecorded", "VersionMarkerRecorded"}
+OPENINGS = {"ActivityScheduled", "TimerScheduled", "ConditionWaitOpened", "SideEffectRecorded", "VersionMarkerRecorded"}
 OUTCOMES = {"ActivityCompleted", "ActivityFailed", "ActivityTimedOut", "ActivityCancelled"}
+WAIT_OUTCOMES = {"ConditionWaitSatisfied", "ConditionWaitTimedOut"}
+TIMEOUT_MEMBERS = ("condition_wait_id", "condition_key", "condition_definition_fingerprint", "timeout_seconds")
 TIMER_OUTCOMES = {"TimerFired", "TimerCancelled"}
 CLOSINGS = {
     "WorkflowCompleted": ("completed", "completed"),
@@ -23,6 +25,12 @@ CLOSINGS = {
     "WorkflowTimedOut": ("failed", "timed_out"),
     "WorkflowTerminated": ("terminated", "terminated"),
 }
+CALLS: dict[str, tuple[str, tuple[str, ...], set[str]]] = {
+    "ActivityScheduled": ("Activity", ("activity_type",), OUTCOMES),
+    "TimerScheduled": ("Timer", ("delay_seconds", "fire_at"), TIMER_OUTCOMES),
+    "ConditionWaitOpened": ("ConditionWait", TIMEOUT_MEMBERS, WAIT_OUTCOMES),
+}
+"""How the events of a call begin, which members they all repeat, and which of them end it."""
 REPEATED = ("parallel_group_path", "parallel_group_id", "parallel_group_index")
 UNSEEN_BY_REPLAY = {"StartAccepted", "StartRejected"}
 
@@ -60,6 +68,8 @@ class Watch:
         timers = [msgspec.convert(row, Timer) for row in self.world.memory.of_run("timers", run.run_id)]
         liveness_20_21_24(run, tasks, activities, timers, buffered)
         timers_41(history, timers, buffered)
+        waits_9_10(run, history)
+        signals_in_order(run, history, buffered)
         for activity in activities:
             attempts = [
                 row for row in self.world.memory.of_run("attempts", run.run_id) if row["sequence"] == activity.sequence
@@ -115,19 +125,19 @@ def calls_6_7_8_13(run: Run, history: list[Json]) -> None:
     for event in history:
         payload, kind = event["payload"], event["event_type"]
         sequence = payload.get("sequence")
-        if sequence is None:
-            continue
+        if sequence is None or payload.get("timer_kind") is not None:
+            continue  # a timeout timer shares the sequence of its wait: 41 looks at it
         if kind in OPENINGS:
             assert sequence == len(openings) + 1, "6: openings are numbered without gaps"
             openings[sequence] = event
             continue
         opening = openings.get(sequence)
         assert opening is not None, "7, 8: nothing of a call comes before its opening"
-        is_timer = opening["event_type"] == "TimerScheduled"
-        assert is_timer == kind.startswith("Timer") and kind not in OPENINGS, "7, 8: opened as what it is"
-        for key in (*REPEATED, *(("delay_seconds", "fire_at") if is_timer else ("activity_type",))):
+        prefix, repeated, ends = CALLS[opening["event_type"]]
+        assert kind.startswith(prefix), "7, 8: opened as what it is"
+        for key in (*REPEATED, *repeated):
             assert payload.get(key) == opening["payload"].get(key), f"7, 13: {key} is repeated"
-        is_outcome = kind in (TIMER_OUTCOMES if is_timer else OUTCOMES)
+        is_outcome = kind in ends
         outcomes[sequence] += is_outcome
         assert outcomes[sequence] <= 1, "8: one outcome per call"
         assert is_outcome or not outcomes[sequence], "8: nothing of a call follows its outcome"
@@ -163,14 +173,50 @@ def liveness_20_21_24(
     is_leased = workflow_task is not None and workflow_task.state is TaskState.LEASED
     assert is_leased or not buffered, "events wait only for a lease to end"
     if run.is_terminal:
-        assert tasks == [] and open_activities == [] and pending == [] and run.open_activity_count == 0, "24"
+        assert (
+            run.open_wait is None
+            and tasks == []
+            and open_activities == []
+            and pending == []
+            and run.open_activity_count == 0
+        ), "24"
         return
     assert run.open_activity_count == len(open_activities), "open activities are counted"
     executed = sorted(task.activity_sequence for task in tasks if task.kind is TaskKind.ACTIVITY)
     assert executed == [activity.sequence for activity in open_activities], "an open activity has one task"
     if workflow_task is None:
-        assert open_activities or pending, "20: an open run waits for something"
+        assert open_activities or pending or run.open_wait, "20: an open run waits for something"
         assert run.last_wake_sequence <= run.consumed_wake_sequence, "20, 21: no wake is lost"
+
+
+def waits_9_10(run: Run, history: list[Json]) -> None:
+    """One condition wait is open at most; what consumes it is followed by a decision; a timeout ends it once."""
+    open_at: int | None = None
+    for event, following in zip(history, [*history[1:], None], strict=True):
+        kind, payload = event["event_type"], event["payload"]
+        if kind == "ConditionWaitOpened":
+            assert open_at is None, "9: one wait is open at most"
+            open_at = payload["sequence"]
+        elif kind in WAIT_OUTCOMES:
+            assert open_at == payload["sequence"], "9: the open wait is closed, once"
+            open_at = None
+            if kind == "ConditionWaitSatisfied":
+                assert following is not None and following["event_type"] not in {"SignalReceived"}, "10"
+        elif payload.get("timer_kind") is not None:
+            assert kind == "TimerCancelled" or open_at == payload["sequence"], "a timeout belongs to the open wait"
+        elif kind == "SignalReceived":
+            assert payload.get("workflow_sequence") == open_at, "a signal names the wait that was open"
+    if not run.is_terminal:
+        assert (run.open_wait.sequence if run.open_wait else None) == open_at, "9: the run knows its open wait"
+
+
+def signals_in_order(run: Run, history: list[Json], buffered: list[Json]) -> None:
+    """Every signal stands once, in the order of acceptance."""
+    ids = [e["payload"]["signal_id"] for e in [*history, *buffered] if e["event_type"] == "SignalReceived"]
+    assert ids == sorted(set(ids)), "signals keep their order"
+    if not run.is_terminal:
+        unseen = sum(e["event_type"] == "SignalReceived" for e in [*history, *buffered][run.consumed_wake_sequence :])
+        assert run.pending_signal_count == unseen, "signals that nobody has seen are counted"
 
 
 def timers_41(history: list[Json], timers: list[Timer], buffered: list[Json]) -> None:

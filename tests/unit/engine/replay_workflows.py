@@ -102,6 +102,30 @@ class Sleeps:
         return [total, mixed]
 
 
+@workflow.defn(name="listens")
+class Listens:
+    """Waits with and without a timeout, fed by signals; every signal counts once."""
+
+    def __init__(self) -> None:
+        self.heard: list[int] = []
+        self.taken = 0
+
+    @workflow.signal("go")
+    def on_go(self, number: int) -> None:
+        """Note a signal."""
+        self.heard.append(number)
+
+    def run(self, ctx: WorkflowContext, count: int) -> Steps:
+        yield ctx.wait_condition(lambda: len(self.heard) > 0, key="first")
+        timely = []
+        for _ in range(count):
+            taken = self.taken + 1
+            timely.append((yield ctx.wait_condition(lambda: len(self.heard) > self.taken, key="next", timeout=20)))
+            self.taken = taken
+            yield ctx.schedule_activity("double", [taken], retry_policy=FOREVER)
+        return [self.taken, len(timely)]
+
+
 @workflow.defn(name="fails")
 class Fails:
     """Ends with the failure of its activity."""
@@ -112,7 +136,7 @@ class Fails:
         return None
 
 
-WORKFLOWS: list[type] = [Sequential, FanOut, RecordedValues, Failures, Sleeps, Fails]
+WORKFLOWS: list[type] = [Sequential, FanOut, RecordedValues, Failures, Sleeps, Listens, Fails]
 
 _tokens = iter(range(1, 2**31))
 

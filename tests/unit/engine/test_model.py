@@ -33,7 +33,18 @@ from dw_core.engine.rows import Task, TaskKind
 from dw_core.engine.transition import Rejection
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.limits import Limits
-from tests.unit.engine.commands import activity, finish, give_up, group, leaf, retrying, side_effect, timer, version
+from tests.unit.engine.commands import (
+    activity,
+    finish,
+    give_up,
+    group,
+    leaf,
+    retrying,
+    side_effect,
+    timer,
+    version,
+    wait,
+)
 from tests.unit.engine.invariants import Watch
 from tests.unit.engine.world import (
     LEASE_SECONDS,
@@ -50,6 +61,7 @@ from tests.unit.engine.world import (
 )
 
 OWNERS = st.sampled_from(["ann", "bob"])
+KINDS = st.sampled_from([TaskKind.WORKFLOW, TaskKind.ACTIVITY])
 SECONDS = st.none() | st.sampled_from([1, 10, 40])
 POLICIES = st.none() | st.builds(
     retrying,
@@ -99,6 +111,7 @@ def batches(draw: st.DrawFn) -> list[Json]:
         st.lists(
             st.builds(lambda one: [one], activities())
             | st.builds(lambda: [side_effect()])
+            | st.builds(lambda key, seconds: [wait(key, seconds)], st.sampled_from([None, "a", "b"]), SECONDS)
             | st.builds(lambda delay: [timer(delay)], st.sampled_from([0, 1, 10, 40]))
             | st.builds(lambda change, number: [version(change, number)], st.sampled_from("xy"), st.integers(0, 1))
             | st.builds(
@@ -207,14 +220,21 @@ class Engine(RuleBasedStateMachine):
         self._submit(*starts)
         assert len(self.world.memory.tables["runs"]) == before + (not was_known), "36: one start creates the run"
 
-    @rule(kind=st.sampled_from(TaskKind), owner=OWNERS, slots=st.integers(1, 3))
+    @rule(number=st.integers(0, 2), name=st.sampled_from("xy"), times=st.integers(1, 3), once=st.booleans())
+    def signal(self, number: int, name: str, times: int, once: bool) -> None:
+        """Signals, some of them sent twice."""
+        request_id = self.world.new_id() if once else None
+        sent = [self.world.signal_input(f"w{number}", name, request_id=request_id) for _ in range(times)]
+        self._submit(*sent)
+
+    @rule(kind=KINDS, owner=OWNERS, slots=st.integers(1, 3))
     def poll(self, kind: TaskKind, owner: str, slots: int) -> None:
         """A worker polls."""
         for found in self.world.poll(kind, owner=owner, slots=slots):
             self.claimed.append(found.task)
         self.watch.look()
 
-    @rule(kind=st.sampled_from(TaskKind), owner=OWNERS)
+    @rule(kind=KINDS, owner=OWNERS)
     def hold_poll(self, kind: TaskKind, owner: str) -> None:
         """A worker's poll waits for a task to be opened."""
         self.world.held.append(poll(kind, owner))
@@ -301,12 +321,15 @@ class Engine(RuleBasedStateMachine):
                 self._submit(change)
 
     def teardown(self) -> None:
-        """21: with a live worker and a live sweep, every run comes to its end."""
+        """21: with a live worker, a live sweep and a signal for who waits for one, every run comes to its end."""
         for _ in range(200):
             if all(self.world.run(key[0]).is_terminal for key in self.world.memory.tables["runs"]):
                 return
             self.world.later(LEASE_SECONDS)
             self.world.sweep()
+            for namespace, workflow_id in list(self.world.memory.instances):
+                if self.world.run(self.world.memory.instances[namespace, workflow_id]).open_wait is not None:
+                    accepted(self.world.signal(workflow_id))
             for found in self.world.poll(TaskKind.ACTIVITY, slots=50):
                 accepted(self.world.complete_activity(found.task))
             for found in self.world.poll(TaskKind.WORKFLOW, slots=50):
@@ -331,7 +354,7 @@ def _changes_nothing(change: Input, reply: Reply) -> bool:
         return True
     if not isinstance(reply, Rejection):
         return isinstance(change, HeartbeatActivity) and not reply["heartbeat_recorded"]
-    if isinstance(change, StartWorkflow | TerminateWorkflow):
+    if isinstance(change, InstanceInput):
         return reply.reason in {"validation_failed", "instance_not_found"}
     is_overdue = isinstance(change, ActivityInput) and "deadline" in reply.message
     assert isinstance(change, WorkflowTaskInput | ActivityInput) or reply.reason in {

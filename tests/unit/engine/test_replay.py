@@ -78,11 +78,13 @@ class Trouble:
 
     def _step(self) -> None:
         owner = self._rng.choice(["ann", "bob"])
-        for kind in self._rng.sample(list(TaskKind), 2):
+        for kind in self._rng.sample([TaskKind.WORKFLOW, TaskKind.ACTIVITY], 2):
             for claimed in self.world.poll(kind, owner=owner, slots=self._rng.randint(1, 3)):
                 self._work(claimed)
         if self._late and self._troubled():
             self.world.submit(self._rng.choice(self._late))
+        if self._type == "listens" and self._rng.random() < 0.3:
+            self.world.signal("w", "go", self._rng.randint(1, 9))
         if self._troubled():
             self.world.submit(self.world.start_input(duplicate_policy="use-existing", workflow_type=self._type))
         self.world.later(self._rng.choice([0.01, 1, 5]) if self._rng.random() > self._trouble / 2 else 300)

@@ -28,6 +28,7 @@ from dw_core.engine.inputs import (
     HeartbeatActivity,
     HeartbeatWorkflowTask,
     Input,
+    SignalWorkflow,
     StartWorkflow,
     SweepTask,
     TerminateWorkflow,
@@ -177,6 +178,15 @@ class World:
                 request_id=request_id,
             )
         )
+
+    def signal_input(self, workflow_id: str = "w", name: str = "go", *arguments: Any, **changes: Any) -> SignalWorkflow:
+        """A signal for the current run of a workflow id."""
+        fields: Json = {"namespace": NAMESPACE, "command_id": self.new_id(), "arguments": encode_blob(list(arguments))}
+        return SignalWorkflow(workflow_id=workflow_id, signal_name=name, **(fields | changes))
+
+    def signal(self, workflow_id: str = "w", name: str = "go", *arguments: Any, **changes: Any) -> Reply:
+        """Send a signal to the current run of a workflow id."""
+        return self.submit(self.signal_input(workflow_id, name, *arguments, **changes))
 
     def due(self) -> list[Input]:
         """What the sweeps find now."""

@@ -45,6 +45,16 @@ def timer_id(run_id: str, sequence: int) -> str:
     return f"{run_id}.m{sequence}"
 
 
+def wait_id(run_id: str, sequence: int) -> str:
+    """The public id of one opening of a condition wait."""
+    return f"{run_id}.c{sequence}"
+
+
+def signal_id(command_id: str) -> str:
+    """The public id of a signal; it came with one command."""
+    return f"{command_id}.s"
+
+
 def event_id(run_id: str, history_sequence: int) -> str:
     """The public id of a history event."""
     return f"{run_id}.e{history_sequence}"

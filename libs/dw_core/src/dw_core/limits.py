@@ -52,6 +52,16 @@ HEARTBEAT_EVENT_INTERVAL_SECONDS = 60
 HEARTBEAT_DETAILS_BYTES_MAX = 65_536
 """JSON bytes of the details of one activity heartbeat (engine §5)."""
 
+QUERY_LEASE_MIN_SECONDS = 60
+QUERY_LEASE_GRACE_SECONDS = 5
+"""A query task is leased for at least the first, and for the caller's wait and the second (worker-plane §13.3)."""
+
+QUERY_HISTORY_BYTES_MAX = 268_435_456
+"""A query task carries its run's whole history; a run with more bytes of it is not asked."""
+
+QUERY_LEASED_RUN_WAIT_SECONDS = 0.5
+"""How long a query waits for the end of its run's leased workflow task, to see what that task decides (engine §6.8)."""
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Request limits, structural limits and the history budget (topology §6.3); 0 disables a structural limit.

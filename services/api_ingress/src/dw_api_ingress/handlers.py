@@ -5,6 +5,8 @@ from __future__ import annotations
 from dw_api_ingress.history import HistoryHandlers, WaitForHistory
 from dw_api_ingress.listing import ListingHandlers
 from dw_api_ingress.namespaces import NamespaceHandlers
+from dw_api_ingress.querying import QueryHandlers
+from dw_api_ingress.signaling import SignalHandlers
 from dw_api_ingress.starting import StartHandlers
 from dw_api_ingress.terminating import TerminateHandlers
 from dw_core.ids import NewId
@@ -22,22 +24,28 @@ def control_handlers(
     pump: Pump,
     limits: Limits,
     new_id: NewId,
+    queries: QueryHandlers | None = None,
     wait_for_history: WaitForHistory | None = None,
 ) -> Handlers:
     """Handlers of the control plane.
 
     ``new_id`` draws ULIDs for runs and commands. ``wait_for_history`` waits for news of a run at most some seconds;
-    without it a held history read looks again twice per second.
+    without it a held history read looks again twice per second. Without ``queries`` their routes answer 501.
     """
     start = StartHandlers(pump, limits, new_id)
+    signals = SignalHandlers(pump, runs, limits, new_id)
     terminate = TerminateHandlers(pump, runs, new_id)
     listing = ListingHandlers(runs)
     history = HistoryHandlers(runs, wait_for_history)
     named = NamespaceHandlers(namespaces)
+    asking = {} if queries is None else {"workflow_query": queries.current, "workflow_run_query": queries.named_run}
     return {
+        **asking,
         "workflow_start": start.start,
-        "workflow_terminate": terminate.current,
-        "workflow_run_terminate": terminate.named_run,
+        "workflow_signal": signals.send,
+        "workflow_run_signal": signals.send,
+        "workflow_terminate": terminate.terminate,
+        "workflow_run_terminate": terminate.terminate,
         "workflow_list": listing.page,
         "workflow_runs": listing.runs,
         "workflow_describe": listing.describe,

@@ -118,10 +118,18 @@ def _wait(row: DescribedRun) -> tuple[str | None, str | None]:
         return None, None
     if row.has_workflow_task:
         return "workflow_task", "A workflow task is open."
-    count = row.run.open_activity_count
-    if count:
-        return "activity", f"{count} {'activity is' if count == 1 else 'activities are'} open."
+    run = row.run
+    if run.open_activity_count:
+        return "activity", _count(run.open_activity_count, "activity is open.", "activities are open.")
+    if run.open_wait is not None:
+        return "condition", f"Condition {run.open_wait.key or 'without a key'} is not met yet."
+    if run.open_timer_count:
+        return "timer", _count(run.open_timer_count, "timer is pending.", "timers are pending.")
     return None, None
+
+
+def _count(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
 
 
 def _payloads(arguments: str, output: str | None) -> dict[str, Any]:
@@ -145,7 +153,7 @@ def _actions(run: Run, *, is_current: bool) -> dict[str, bool]:
     is_open = is_current and not run.is_terminal
     return {
         "can_signal": is_open,
-        "can_query": is_open or (is_current and run.status == "completed"),
+        "can_query": is_open or run.status == "completed",
         "can_update": is_open,
         "can_cancel": is_open,
         "can_terminate": is_open,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dw_api_ingress.caller import command_context
+from dw_api_ingress.commands import scope, settle_command
 from dw_core.engine.inputs import TerminateWorkflow
-from dw_core.engine.transition import Rejection
 from dw_core.ids import NewId
 from dw_core.protocol.requests_control import WorkflowTerminate
 from dw_runtime.http.call import Call, Reply
 from dw_runtime.pump.pump import Pump
-from dw_runtime.pump.replies import settle
-from dw_runtime.store.reads.runs import RunReads, run_not_found
+from dw_runtime.store.reads.runs import RunReads
 
 
 class TerminateHandlers:
@@ -21,32 +20,15 @@ class TerminateHandlers:
         self._runs = runs
         self._new_id = new_id
 
-    async def current(self, call: Call) -> Reply:
-        """Terminate the current run of the workflow id."""
-        return Reply(settle(await self._pump.submit(self._input(call, None))))
-
-    async def named_run(self, call: Call) -> Reply:
-        """Terminate the named run, which must be the current one; raises ``Problem`` otherwise."""
-        workflow_id, run_id = call.params["workflow_id"], call.params["run_id"]
-        answer = await self._pump.submit(self._input(call, run_id))
-        # The engine sees only the current run, so which refusal another run id deserves is read here.
-        if (
-            isinstance(answer, Rejection)
-            and answer.reason == "historical_run_command_rejected"
-            and not await self._runs.exists(call.namespace, workflow_id, run_id)
-        ):
-            raise run_not_found(workflow_id, run_id)
-        return Reply(settle(answer))
-
-    def _input(self, call: Call, run_id: str | None) -> TerminateWorkflow:
+    async def terminate(self, call: Call) -> Reply:
+        """200 when the run is closed; raises ``Problem`` otherwise."""
         body: WorkflowTerminate = call.body
-        return TerminateWorkflow(
+        command = TerminateWorkflow(
             namespace=call.namespace,
-            workflow_id=call.params["workflow_id"],
-            run_id=run_id,
             command_id=self._new_id(),
             context=command_context(call),
             reason=body.reason,
             request_id=body.request_id,
-            target_scope="instance" if run_id is None else "run",
+            **scope(call),
         )
+        return Reply(await settle_command(self._pump, self._runs, command))

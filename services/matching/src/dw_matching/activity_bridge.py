@@ -22,6 +22,7 @@ from dw_matching.claiming import claim, claim_status, named_task
 from dw_matching.seats import Poll
 from dw_matching.task_documents import activity_task
 from dw_matching.waiting import wait_for_task
+from dw_runtime.pump.claims import Claimed
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
 from dw_runtime.store.database import Database
@@ -39,6 +40,7 @@ class ActivityTasks:
     async def poll(self, poll: Poll) -> dict[str, Any] | None:
         """Wait for a task; see the protocol."""
         claimed = await wait_for_task(self._broker, poll, TaskKind.ACTIVITY, self._lease_seconds)
+        assert claimed is None or isinstance(claimed, Claimed), "the queues of this kind give nothing else"
         return None if claimed is None else activity_task(claimed)
 
     async def claim(self, namespace: str, task_id: str, lease_owner: str) -> dict[str, Any]:

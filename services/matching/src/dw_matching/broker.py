@@ -10,25 +10,35 @@ from typing import Final
 from dw_core.engine.claims import Claimant
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
-from dw_matching.seats import Queue, Seat
-from dw_runtime.pump.claims import Claimed, Want
+from dw_matching.seats import Grant, Queue, Seat
+from dw_runtime.pump.claims import Want
 from dw_runtime.telemetry.metrics import Metrics
 from dw_runtime.wake.bus import WakeBus
 
 BUSY_PAUSE_SECONDS: Final = 0.005
 """When ready tasks were passed over because another transaction held their run, look again after this."""
 
-METRIC_KIND: Final = {TaskKind.WORKFLOW: "workflow_task", TaskKind.ACTIVITY: "activity_task"}
+QUERY_PAUSE_SECONDS: Final = 0.05
+"""The same for queries that wait for the end of their run's leased workflow task."""
+
+METRIC_KIND: Final = {
+    TaskKind.WORKFLOW: "workflow_task",
+    TaskKind.ACTIVITY: "activity_task",
+    TaskKind.QUERY: "query_task",
+}
 
 Identity = tuple[WakeKey, str, str]
 
 
 class Broker:
-    """Holds polls and asks the pump to look at their queues when there is a reason.
+    """Holds polls and asks a claimer to look at their queues when there is a reason.
+
+    The claimer is the pump; that of query tasks, which no run's lock may delay, stands beside it.
 
     A queue is looked at when a poll arrives and the queue is not known to be empty for it, when a wake names it, and
-    when the once-a-second lookout has found something ready. An idle poll costs no SQL. ``probe`` hands keys to the
-    pump; ``release`` gives back a task that was leased to a poll whose client had gone.
+    when the once-a-second lookout has found something ready. An idle poll costs no SQL. ``probe`` hands keys to their
+    claimer; ``release`` gives back a task that was leased to a poll whose client had gone; ``hung_up`` is told of
+    workers (namespace, id) whose client went away during a poll.
     """
 
     def __init__(
@@ -36,11 +46,13 @@ class Broker:
         metrics: Metrics,
         *,
         probe: Callable[[Iterable[WakeKey]], None],
-        release: Callable[[Claimed], None],
+        release: Callable[[Grant], None],
+        hung_up: Callable[[str, str], None] = lambda namespace, worker_id: None,
     ) -> None:
         self._metrics = metrics
         self._probe = probe
         self._release = release
+        self._hung_up = hung_up
         self._bus: WakeBus | None = None
         self.queues: dict[WakeKey, Queue] = {}
         self._by_request: dict[Identity, Seat] = {}
@@ -113,6 +125,17 @@ class Broker:
         if not seat.future.done():
             seat.future.set_result(None)
 
+    def hang_up(self, seat: Seat) -> None:
+        """End a poll whose client has gone away."""
+        self.leave(seat)
+        self._hung_up(seat.key.namespace, seat.claimant.lease_owner)
+
+    def owners(self) -> set[tuple[str, str]]:
+        """The workers, by namespace and id, that hold a poll here."""
+        return {
+            (key.namespace, seat.claimant.lease_owner) for key, queue in self.queues.items() for seat in queue.seats
+        }
+
     def close(self) -> None:
         """End every poll and hold no more."""
         self._is_closed = True
@@ -159,9 +182,12 @@ class Broker:
 
     # -- repeated polls ----------------------------------------------------------------------------------------------
 
-    def unchecked(self) -> list[Claimant]:
-        """The claimants of held polls that have not been compared with earlier leases yet."""
-        return [seat.claimant for seat in self._unchecked]
+    def unchecked(self, *, with_queries: bool = False) -> list[Claimant]:
+        """The claimants of held polls that have not been compared with earlier leases yet.
+
+        The leases of query tasks are not the pump's: their polls are named only ``with_queries``.
+        """
+        return [seat.claimant for seat in self._unchecked if with_queries or seat.key.kind is not TaskKind.QUERY]
 
     def checked(self, claimants: Sequence[Claimant], repeated: Iterable[str]) -> None:
         """These have been compared. Polls among ``repeated`` stay unchecked; a probe gives them their lease."""
@@ -176,7 +202,7 @@ class Broker:
         seat.is_unchecked = False
         self._unchecked.pop(seat, None)
 
-    # -- the pump's side ---------------------------------------------------------------------------------------------
+    # -- the claimer's side --------------------------------------------------------------------------------------------
 
     def take_idle(self, key: WakeKey, task_type: str, compatibility: str | None) -> Want | None:
         """The first poll that may take such a task without a look: its queue is known to be empty for it."""
@@ -204,7 +230,7 @@ class Broker:
         return found
 
     def settle(
-        self, wants: Sequence[Want], granted: Sequence[tuple[Want, Claimed]], leftover: set[WakeKey], *, looked: bool
+        self, wants: Sequence[Want], granted: Sequence[tuple[Want, Grant]], leftover: set[WakeKey], *, looked: bool
     ) -> None:
         """The transaction has ended: hand out what it granted and remember which queues it found empty."""
         for want, claimed in granted:
@@ -231,9 +257,10 @@ class Broker:
                     again.add(want.key)
         self._probe(again)
         for key in leftover:
-            asyncio.get_running_loop().call_later(BUSY_PAUSE_SECONDS, self.wake, key)
+            pause = QUERY_PAUSE_SECONDS if key.kind is TaskKind.QUERY else BUSY_PAUSE_SECONDS
+            asyncio.get_running_loop().call_later(pause, self.wake, key)
 
-    def _deliver(self, seat: Seat, claimed: Claimed) -> None:
+    def _deliver(self, seat: Seat, claimed: Grant) -> None:
         if seat.future.done():
             self._release(claimed)
             return

@@ -44,6 +44,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     stale_after_seconds: int
     history_page_size: int = HISTORY_PAGE_SIZE_DEFAULT
     held_polls_max: int = 10_000
+    query_polls_max: int = 10_000
+    query_poll_seconds: int = 5
 
 
 class WorkerHandlers:
@@ -63,7 +65,7 @@ class WorkerHandlers:
         self._activity_tasks = activity_tasks
         self.settings = settings
         self._new_id = new_id
-        self.held = 0
+        self.held = {"worker": 0, "query": 0}
 
     def by_route(self) -> Handlers:
         """The handlers by route name."""
@@ -147,31 +149,35 @@ class WorkerHandlers:
         request: WorkflowTaskPoll = call.body
         if request.task_kinds is not None and "workflow" not in request.task_kinds:
             raise Invalid({"task_kinds": ["must contain workflow; update validation is not supported by this server"]})
-        worker = await self._admit(call, request)
+        worker = await self.admit(call, request)
         types = frozenset(worker.supported_workflow_types) or None
-        with _Held(self, call, request, "workflow_task"):
-            task = await self._workflow_tasks.poll(self._poll(call, worker, types))
-        return await self._polled(call, worker, task)
+        with Held(self, call, request, "workflow_task"):
+            task = await self._workflow_tasks.poll(self.poll(call, worker, types))
+        return await self.polled(call, worker, task)
 
     async def poll_activity_task(self, call: Call) -> Reply:
         """Hold an activity poll; a worker without activity types waits in vain (worker-plane §7.6)."""
         request: ActivityTaskPoll = call.body
-        worker = await self._admit(call, request)
+        worker = await self.admit(call, request)
         types = frozenset(worker.supported_activity_types)
-        with _Held(self, call, request, "activity_task"):
-            task = await self._activity_tasks.poll(self._poll(call, worker, types))
-        return await self._polled(call, worker, task)
+        with Held(self, call, request, "activity_task"):
+            task = await self._activity_tasks.poll(self.poll(call, worker, types))
+        return await self.polled(call, worker, task)
 
-    async def _admit(self, call: Call, poll: TaskPoll) -> Registration:
+    async def admit(self, call: Call, poll: TaskPoll) -> Registration:
+        """The registration of a polling worker; raises the refusals of worker-plane §7.4."""
         worker = await self._registry.polling(call.namespace, poll.worker_id)
         refused = refuse_poll(worker, poll)
         if refused is not None or worker is None:
             _refuse(refused)
         return worker
 
-    def _poll(self, call: Call, worker: Registration, types: frozenset[str] | None) -> Poll:
+    def poll(
+        self, call: Call, worker: Registration, types: frozenset[str] | None, default_seconds: int | None = None
+    ) -> Poll:
+        """The long poll of a request; ``default_seconds`` is its window when it names none."""
         request: TaskPoll = call.body
-        default = self.settings.poll_timeout_seconds
+        default = self.settings.poll_timeout_seconds if default_seconds is None else default_seconds
         return Poll(
             namespace=call.namespace,
             task_queue=worker.task_queue,
@@ -185,7 +191,8 @@ class WorkerHandlers:
             on_hold=None if call.hangup is None else call.hangup.notify,
         )
 
-    async def _polled(self, call: Call, worker: Registration, task: dict[str, Any] | None) -> Reply:
+    async def polled(self, call: Call, worker: Registration, task: dict[str, Any] | None) -> Reply:
+        """The answer to a poll; raises ``worker_draining`` when its worker has been drained meanwhile."""
         if task is not None:
             return Reply({"task": task, "poll_status": "leased"})
         now = await self._registry.polling(call.namespace, worker.worker_id)
@@ -298,31 +305,35 @@ class WorkerHandlers:
         )
 
 
-class _Held:
-    """Counts the polls this process holds, and refuses more than it may (worker-plane §7.7)."""
+class Held:
+    """Counts the polls this process holds, queries apart, and refuses more than it may (worker-plane §7.7)."""
 
     def __init__(self, handlers: WorkerHandlers, call: Call, poll: TaskPoll, task_kind: str) -> None:
-        self._handlers = handlers
+        settings = handlers.settings
+        is_query = task_kind == "query_task"
+        self._held = handlers.held
+        self._pool = "query" if is_query else "worker"
+        self._held_max = settings.query_polls_max if is_query else settings.held_polls_max
         self._refusal: dict[str, Any] = {
             "task": None,
             "poll_status": "long_poll_capacity_exhausted",
             "task_kind": task_kind,
             "task_queue": poll.task_queue,
             "namespace": call.namespace,
-            "wait_pool": "worker",
+            "wait_pool": self._pool,
             "retryable": True,
             "retry_after_seconds": 1,
         }
 
     def __enter__(self) -> None:
-        if self._handlers.held >= self._handlers.settings.held_polls_max:
+        if self._held[self._pool] >= self._held_max:
             raise Problem(
                 "long_poll_capacity_exhausted", "This process holds as many polls as it may.", **self._refusal
             )
-        self._handlers.held += 1
+        self._held[self._pool] += 1
 
     def __exit__(self, *_: object) -> None:
-        self._handlers.held -= 1
+        self._held[self._pool] -= 1
 
 
 def _refuse(rejection: Rejection | None) -> NoReturn:

@@ -59,7 +59,7 @@ class Lookout:
         if not keys:
             return
         named = encode_rows({"namespace": key.namespace, "kind": key.kind, "queue": key.queue} for key in keys)
-        polls = self._broker.unchecked()
+        polls = self._broker.unchecked(with_queries=True)
         repeated = []
         for namespace, kind, queue, request_id in await self._database.read("look_around", named, encode_rows(polls)):
             if request_id is None:

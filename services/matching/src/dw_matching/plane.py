@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
+from typing import Any
 
 import structlog
 
 from dw_core.engine.inputs import ReleaseClaim
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
+from dw_core.leases.durations import query_lease_seconds
 from dw_matching.activity_bridge import ActivityTasks
 from dw_matching.broker import METRIC_KIND, Broker
 from dw_matching.handlers import WorkerHandlers, WorkerSettings
 from dw_matching.lookout import Lookout
+from dw_matching.query_bridge import QueryTasks
+from dw_matching.query_claimer import QueryClaimer
+from dw_matching.query_claims import ClaimedQuery
+from dw_matching.query_handlers import QueryTaskHandlers
+from dw_matching.query_recovery import QueryRecovery
 from dw_matching.registry import Registry
+from dw_matching.seats import Grant
 from dw_matching.workflow_bridge import WorkflowTasks
 from dw_runtime.http.call import Handlers
 from dw_runtime.node.node import Loop, Node, new_id
-from dw_runtime.pump.claims import Claimed
 from dw_runtime.settings import Settings
 from dw_runtime.sweeps import DueRow, Sweeper
 from dw_runtime.telemetry.metrics import Metrics
@@ -48,6 +55,7 @@ class WorkerPlane:
             node.pump,
             stale_after_seconds=settings.workers.stale_after_seconds,
             on_leave=lambda worker: self.broker.end_polls_of(*worker),
+            polling_now=self.broker.owners,
         )
         self.workflow_tasks = WorkflowTasks(
             node.pump,
@@ -58,6 +66,22 @@ class WorkerPlane:
         )
         self.activity_tasks = ActivityTasks(
             node.pump, self.broker, node.database, lease_seconds=leases.activity_task_lease_seconds
+        )
+        self.query_tasks = QueryTasks(
+            self.broker,
+            node.database,
+            announce=node.announce,
+            lease_seconds=query_lease_seconds(leases.query_lease_seconds, leases.query_timeout_seconds),
+        )
+        self._query_claimer = QueryClaimer(
+            node.database, self.broker, claimed=lambda: self.query_recovery.expect_work()
+        )
+        self.query_recovery = QueryRecovery(
+            node.database,
+            node.metrics,
+            stale_after_seconds=settings.workers.stale_after_seconds,
+            owners=self.broker.owners,
+            announce=node.announce,
         )
         self._lookout = Lookout(node.database, self.broker, interval_seconds=settings.polling.poll_interval_ms / 1000)
         self.sweeper = Sweeper(
@@ -72,14 +96,23 @@ class WorkerPlane:
         self._releases: set[asyncio.Task[object]] = set()
 
     def _make_broker(self, metrics: Metrics) -> Broker:
-        self.broker = Broker(metrics, probe=self._probe, release=self._release)
+        self.broker = Broker(metrics, probe=self._probe, release=self._release, hung_up=self._hung_up)
         return self.broker
 
     def _probe(self, keys: Iterable[WakeKey]) -> None:
-        self.node.pump.probe(keys)
+        keys = set(keys)
+        queries = {key for key in keys if key.kind is TaskKind.QUERY}
+        self._query_claimer.probe(queries)
+        self.node.pump.probe(keys - queries)
 
-    def _release(self, claimed: Claimed) -> None:
+    def _hung_up(self, namespace: str, worker_id: str) -> None:
+        self.query_recovery.suspect(namespace, worker_id)
+
+    def _release(self, claimed: Grant) -> None:
         """A task was granted to a poll whose client had gone: give it back at once."""
+        if isinstance(claimed, ClaimedQuery):
+            self._in_background(self.query_tasks.release(claimed.task))
+            return
         task = claimed.task
         assert task.lease_owner is not None
         change = ReleaseClaim(
@@ -89,7 +122,10 @@ class WorkerPlane:
             attempt=task.attempt,
             lease_owner=task.lease_owner,
         )
-        release: asyncio.Task[object] = asyncio.get_running_loop().create_task(self.node.pump.submit(change))
+        self._in_background(self.node.pump.submit(change))
+
+    def _in_background(self, work: Coroutine[Any, Any, object]) -> None:
+        release = asyncio.get_running_loop().create_task(work)
         self._releases.add(release)
         release.add_done_callback(self._released)
 
@@ -105,7 +141,7 @@ class WorkerPlane:
     def handlers(self) -> Handlers:
         """The handlers of the plane by route name."""
         settings = self.node.settings
-        return WorkerHandlers(
+        polls = WorkerHandlers(
             registry=self.registry,
             workflow_tasks=self.workflow_tasks,
             activity_tasks=self.activity_tasks,
@@ -115,19 +151,30 @@ class WorkerPlane:
                 stale_after_seconds=settings.workers.stale_after_seconds,
                 history_page_size=settings.protocol.history_page_size_default,
                 held_polls_max=settings.polling.long_polls_max,
+                query_polls_max=settings.polling.query_polls_max,
+                query_poll_seconds=settings.polling.query_poll_timeout_seconds,
             ),
             new_id=new_id,
-        ).by_route()
+        )
+        return {**polls.by_route(), **QueryTaskHandlers(polls, self.query_tasks).by_route()}
 
     @property
     def loops(self) -> dict[str, Loop]:
         """The loops that must be running."""
-        return {"registry": self.registry, "lookout": self._lookout, "sweeper": self.sweeper}
+        return {
+            "registry": self.registry,
+            "lookout": self._lookout,
+            "sweeper": self.sweeper,
+            "query-claimer": self._query_claimer,
+            "query-recovery": self.query_recovery,
+        }
 
     async def open(self) -> None:
         """Open the stores and start the loops."""
         await self.node.open()
         self.registry.start()
+        self._query_claimer.start()
+        self.query_recovery.start()
         self._lookout.start()
         self.sweeper.start()
 
@@ -143,5 +190,7 @@ class WorkerPlane:
         await self.sweeper.stop()
         await self._lookout.stop()
         await self.registry.stop()
+        await self._query_claimer.stop()
+        await self.query_recovery.stop()
         await asyncio.gather(*self._releases, return_exceptions=True)
         await self.node.close()

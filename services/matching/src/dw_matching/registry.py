@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from datetime import datetime
 from typing import Final
 
@@ -45,7 +45,8 @@ class Heartbeat(msgspec.Struct, frozen=True):
 
 class Registry:
     """Registers workers and answers who may poll. ``on_leave`` is told of workers that may no longer: their cohort
-    drains, or they are not registered any more."""
+    drains, or they are not registered any more. ``polling_now`` gives the workers that hold a poll in this process: a
+    held poll is a lasting sign of life."""
 
     def __init__(
         self,
@@ -54,11 +55,13 @@ class Registry:
         *,
         stale_after_seconds: int,
         on_leave: Callable[[WorkerKey], None],
+        polling_now: Callable[[], set[WorkerKey]],
     ) -> None:
         self._database = database
         self._pump = pump
         self._stale_after = stale_after_seconds
         self._on_leave = on_leave
+        self._polling_now = polling_now
         self._copies: dict[WorkerKey, _Copy] = {}
         self._condition = Condition("registry.refresh")
         self._task: asyncio.Task[None] | None = None
@@ -127,7 +130,7 @@ class Registry:
         if copy is not None and now - copy.read_at < 2 * REFRESH_SECONDS:
             copy.polled_at = now
             return copy.registration
-        found = await self._read([(namespace, worker_id)])
+        found = await self._read([(namespace, worker_id)], {(namespace, worker_id)})
         return self._keep(found[0]) if found else None
 
     def _keep(self, registration: Registration) -> Registration:
@@ -139,8 +142,9 @@ class Registry:
         self._copies.pop(key, None)
         self._on_leave(key)
 
-    async def _read(self, keys: list[WorkerKey]) -> list[Registration]:
-        named = encode_rows({"namespace": namespace, "worker_id": worker_id} for namespace, worker_id in keys)
+    async def _read(self, keys: list[WorkerKey], present: Container[WorkerKey]) -> list[Registration]:
+        """What is known of these workers now; only the ``present`` ones have given a sign of life."""
+        named = encode_rows({"namespace": key[0], "worker_id": key[1], "is_present": key in present} for key in keys)
         return [_decode(text) for (text,) in await self._database.read("touch_workers", named, REFRESH_SECONDS)]
 
     async def _loop(self) -> None:
@@ -158,7 +162,10 @@ class Registry:
         self._copies = kept
         if not kept:
             return
-        found = {(r.namespace, r.worker_id): r for r in await self._read(list(kept))}
+        present = self._polling_now() | {
+            key for key, copy in kept.items() if now - copy.polled_at < 2 * REFRESH_SECONDS
+        }
+        found = {(r.namespace, r.worker_id): r for r in await self._read(list(kept), present)}
         for key, copy in list(kept.items()):
             fresh = found.get(key)
             if fresh is None:

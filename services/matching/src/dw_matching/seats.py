@@ -10,7 +10,11 @@ import msgspec
 from dw_core.engine.claims import Claimant
 from dw_core.engine.transition import WakeKey
 from dw_core.limits import HISTORY_PAGE_SIZE_DEFAULT, LONG_POLL_DEFAULT_SECONDS
+from dw_matching.query_claims import ClaimedQuery
 from dw_runtime.pump.claims import Claimed, Want
+
+Grant = Claimed | ClaimedQuery
+"""A task leased to a poll."""
 
 Fit = tuple[frozenset[str] | None, str | None]
 """What a poll can take: task types (None: any) and the build id of its worker."""
@@ -49,7 +53,7 @@ class Seat(msgspec.Struct, eq=False):
     types: frozenset[str] | None
     build_id: str | None
     page_size: int
-    future: asyncio.Future[Claimed | None]
+    future: asyncio.Future[Grant | None]
     is_unchecked: bool
     is_single_look: bool = False
     is_claiming: bool = False

@@ -8,11 +8,10 @@ from dw_core.engine.claims import Claimant
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
 from dw_matching.broker import Broker
-from dw_matching.seats import Poll, Seat
-from dw_runtime.pump.claims import Claimed
+from dw_matching.seats import Grant, Poll, Seat
 
 
-async def wait_for_task(broker: Broker, poll: Poll, kind: TaskKind, lease_seconds: int) -> Claimed | None:
+async def wait_for_task(broker: Broker, poll: Poll, kind: TaskKind, lease_seconds: int) -> Grant | None:
     """Hold a poll; the task it was granted, or None after its window.
 
     A task that is granted in the moment the window closes is still returned: the lease is committed.
@@ -28,7 +27,7 @@ async def wait_for_task(broker: Broker, poll: Poll, kind: TaskKind, lease_second
         is_single_look=poll.timeout_seconds == 0,
     )
     if poll.on_hold is not None:
-        poll.on_hold(lambda: broker.leave(seat))
+        poll.on_hold(lambda: broker.hang_up(seat))
     if seat.is_single_look:
         return await seat.future
     timer = asyncio.get_running_loop().call_later(poll.timeout_seconds, _close_window, broker, seat)

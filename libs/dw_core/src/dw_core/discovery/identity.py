@@ -78,8 +78,8 @@ def capabilities(*, compression: bool) -> dict[str, Any]:
     return {
         "workflow_tasks": True,
         "activity_tasks": True,
-        "signals": False,
-        "queries": False,
+        "signals": True,
+        "queries": True,
         "updates": False,
         "schedules": False,
         "schedule_jitter": False,

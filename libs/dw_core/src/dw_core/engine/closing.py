@@ -19,8 +19,8 @@ from dw_core.protocol.timestamps import wire_time
 
 
 def complete(writer: RunWriter, task: Task, command: CompleteWorkflow) -> None:
-    """``complete_workflow``: results that arrived during the lease are dropped, open activities are cancelled."""
-    writer.take_inbox()
+    """``complete_workflow``: of what arrived during the lease only signals are kept, open activities are cancelled."""
+    writer.flush_signals()
     cancel_open_work(writer, None)
     writer.append(
         "WorkflowCompleted",
@@ -33,7 +33,7 @@ def complete(writer: RunWriter, task: Task, command: CompleteWorkflow) -> None:
 
 def fail(writer: RunWriter, task: Task, command: FailWorkflow) -> None:
     """``fail_workflow``."""
-    writer.take_inbox()
+    writer.flush_signals()
     cancel_open_work(writer, None)
     failed_by = command.failed_activity_execution_id
     payload: dict[str, Any] = {
@@ -165,3 +165,4 @@ def close_attempt(task: Task, status: str, now: datetime, reply: dict[str, Any] 
 def _close_run(writer: RunWriter, status: str, closed_reason: str) -> None:
     run = writer.run
     run.status, run.closed_reason, run.closed_at = status, closed_reason, writer.now
+    run.open_wait = None

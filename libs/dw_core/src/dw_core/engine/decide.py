@@ -22,12 +22,14 @@ from dw_core.engine.inputs import (
     Input,
     RecoverLeases,
     ReleaseClaim,
+    SignalWorkflow,
     StartWorkflow,
     SweepTask,
     TerminateWorkflow,
     TimeOutRun,
 )
 from dw_core.engine.releases import decide_release
+from dw_core.engine.signals import decide_signal
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.starts import decide_start
 from dw_core.engine.terminating import decide_terminate
@@ -64,6 +66,8 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
             return decide_fire(snapshot, change, now)
         case SweepTask():
             return decide_sweep(snapshot, change, now)
+        case SignalWorkflow():
+            return decide_signal(snapshot, change, now, limits)
         case TerminateWorkflow():
             return decide_terminate(snapshot, change, now)
         case TimeOutRun():

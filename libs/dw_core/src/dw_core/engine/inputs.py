@@ -69,14 +69,34 @@ class StartWorkflow(InstanceInput, frozen=True, kw_only=True):
     contract: dict[str, Any] | None = None
 
 
-class TerminateWorkflow(InstanceInput, frozen=True, kw_only=True):
+class CommandInput(InstanceInput, frozen=True, kw_only=True):
+    """A command for the current run; ``request_id`` makes its repetition harmless (control-plane §13).
+
+    With ``target_scope`` ``run`` the named run must be the current one.
+    """
+
+    request_id: str | None = None
+    target_scope: str = "instance"
+
+    @property
+    def named_run_id(self) -> str | None:
+        """The run that the caller named, None when the current one was meant."""
+        return self.run_id if self.target_scope == "run" else None
+
+
+class SignalWorkflow(CommandInput, frozen=True, kw_only=True):
+    """Send a signal (control-plane §13.1); ``arguments`` is the blob of a list."""
+
+    signal_name: str
+    arguments: str
+
+
+class TerminateWorkflow(CommandInput, frozen=True, kw_only=True):
     """Close the current run at once (control-plane §13.5)."""
 
     NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_WORK
 
     reason: str | None = None
-    request_id: str | None = None
-    target_scope: str = "instance"
 
 
 class WorkflowTaskInput(RunInput, frozen=True, kw_only=True):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
-from dw_core.engine.inputs import InstanceInput
-from dw_core.engine.rows import Command
+from dw_core.engine.inputs import CommandInput, InstanceInput
+from dw_core.engine.rows import Command, Run
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import RunWriter
@@ -56,7 +57,117 @@ def record_command(
     run.next_command_sequence += 1
 
 
-def answer_again(
+def begin(
+    snapshot: Snapshot,
+    command: CommandInput,
+    command_type: str,
+    intent: dict[str, Any],
+    members: dict[str, Any],
+    now: datetime,
+) -> RunWriter | Outcome:
+    """The writer of a command's run, or the answer when there is nothing to do (control-plane §13).
+
+    ``intent`` is what a repetition must equal, ``members`` are the members that this type of command adds to its
+    answers. A command for a closed run is recorded as rejected.
+    """
+    again = _answer_again(snapshot, command_type, command.request_id, intent)
+    if again is not None:
+        return again
+    refused = _refuse(snapshot.run, command, members)
+    if refused is not None:
+        return refused
+    writer = RunWriter(snapshot, now)
+    run = writer.run
+    if not run.is_terminal:
+        return writer
+    message = f"Workflow {run.workflow_id} is already closed."
+    reply = (
+        _identity(run, command)
+        | members
+        | {"command_status": "rejected", "outcome": "rejected_not_active", "rejection_reason": "run_not_active"}
+    )
+    record_command(
+        writer,
+        command,
+        command_type,
+        "rejected_not_active",
+        rejection_reason="run_not_active",
+        target_scope=command.target_scope,
+        request_id=command.request_id,
+        payload=intent,
+        reply=reply | {"message": message},
+    )
+    return writer.finish(Rejection("run_not_active", message, reply))
+
+
+def accept(
+    writer: RunWriter,
+    command: CommandInput,
+    command_type: str,
+    intent: dict[str, Any],
+    members: dict[str, Any],
+    outcome: str,
+) -> dict[str, Any]:
+    """Record an accepted command; returns the members of its answer (control-plane §8.3)."""
+    reply = (
+        _identity(writer.run, command)
+        | members
+        | {
+            "command_status": "accepted",
+            "outcome": outcome,
+            "reason": None,
+            "rejection_reason": None,
+            "message": None,
+        }
+    )
+    record_command(
+        writer,
+        command,
+        command_type,
+        outcome,
+        target_scope=command.target_scope,
+        request_id=command.request_id,
+        payload=intent,
+        reply=reply,
+    )
+    return reply
+
+
+def _refuse(run: Run | None, command: CommandInput, members: dict[str, Any]) -> Rejection | None:
+    if run is None:
+        return Rejection(
+            "instance_not_found",
+            f"Workflow {command.workflow_id} does not exist.",
+            {"workflow_id": command.workflow_id} | members,
+        )
+    if command.target_scope == "run" and command.run_id != run.run_id:
+        return Rejection(
+            "historical_run_command_rejected",
+            f"Run {command.run_id} is not the current run of workflow {command.workflow_id}.",
+            {"workflow_id": command.workflow_id, "run_id": command.run_id, "target_scope": "run"} | members,
+        )
+    return None
+
+
+def _identity(run: Run, command: CommandInput) -> dict[str, Any]:
+    return {
+        "workflow_id": run.workflow_id,
+        "run_id": run.run_id,
+        "requested_run_id": command.named_run_id,
+        "resolved_run_id": run.run_id,
+        "target_scope": command.target_scope,
+        "workflow_type": run.workflow_type,
+        "command_id": command.command_id,
+        "command_sequence": run.next_command_sequence,
+        "command_source": SOURCE,
+        "request_id": command.request_id,
+        "retained": False,
+        "intent_verified": command.request_id is not None,
+        "validation_errors": {},
+    }
+
+
+def _answer_again(
     snapshot: Snapshot, command_type: str, request_id: str | None, payload: dict[str, Any]
 ) -> Outcome | None:
     """The receipt kept for a request id, or ``request_id_conflict`` when it was used for something else.

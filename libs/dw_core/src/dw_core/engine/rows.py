@@ -10,10 +10,11 @@ import msgspec
 
 
 class TaskKind(enum.IntEnum):
-    """Which queue family a task belongs to."""
+    """Which queue family a task belongs to. Query tasks never pass through the engine (dw_core.queries)."""
 
     WORKFLOW = 0
     ACTIVITY = 1
+    QUERY = 2
 
 
 class TaskState(enum.IntEnum):
@@ -21,6 +22,23 @@ class TaskState(enum.IntEnum):
 
     READY = 0
     LEASED = 1
+
+
+class OpenWait(msgspec.Struct, kw_only=True):
+    """The condition wait a run is blocked on; each opening is a wait of its own (engine §0.1 rule 7).
+
+    ``fire_at`` is when its timeout timer, which has the same ``sequence``, is due. ``notified_at`` is the history
+    sequence of the newest event the condition may depend on, 0 when there was none since the opening.
+    """
+
+    sequence: int
+    key: str | None = None
+    fingerprint: str | None = None
+    occurrence_id: str | None = None
+    timeout_seconds: int | None = None
+    opened_at: datetime
+    fire_at: datetime | None = None
+    notified_at: int = 0
 
 
 class Run(msgspec.Struct, kw_only=True):
@@ -52,6 +70,8 @@ class Run(msgspec.Struct, kw_only=True):
     consumed_wake_sequence: int = 0
     open_activity_count: int = 0
     open_timer_count: int = 0
+    pending_signal_count: int = 0
+    open_wait: OpenWait | None = None
     task_failure_count: int = 0
     replay_blocked: bool = False
     output: str | None = None
@@ -60,6 +80,11 @@ class Run(msgspec.Struct, kw_only=True):
     def is_terminal(self) -> bool:
         """Closed for good."""
         return self.closed_at is not None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something outside its code can still move the run."""
+        return self.open_activity_count > 0 or self.open_timer_count > 0 or self.open_wait is not None
 
     @property
     def deadline_at(self) -> datetime | None:

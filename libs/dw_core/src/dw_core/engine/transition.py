@@ -70,7 +70,8 @@ class Transition(msgspec.Struct, kw_only=True):
     @property
     def changes_anything(self) -> bool:
         """False for a reply that was read and not decided: a status, or an answer given before."""
-        return bool(self.is_new_run or self.events or self.tasks or self.commands or self.inbox_added or self.attempts)
+        rows = (self.events, self.tasks, self.timers, self.commands, self.inbox_added, self.attempts)
+        return self.is_new_run or any(rows)
 
 
 Outcome = Transition | Rejection

@@ -16,9 +16,9 @@ from dw_core.engine.inputs import (
 from dw_core.engine.ownership import guard, identify, settled_elsewhere
 from dw_core.engine.rows import Receipt, Task, TaskState
 from dw_core.engine.snapshot import Snapshot
-from dw_core.engine.timers import fire_elapsed
+from dw_core.engine.timers import end_lease
 from dw_core.engine.transition import Outcome, Rejection, Transition
-from dw_core.engine.writer import RunWriter
+from dw_core.engine.writer import SIGNAL_RECEIVED, RunWriter
 from dw_core.ids import task_id
 from dw_core.leases.durations import REDELIVERY_BACKOFF_MAX_SECONDS, expires_at, redelivery_backoff_seconds
 from dw_core.limits import REPLAY_BLOCKED_AFTER_FAILURES, Limits
@@ -143,10 +143,11 @@ def decide_fail(snapshot: Snapshot, report: FailWorkflowTask, now: datetime) -> 
 
 
 def _has_something_to_wait_for(snapshot: Snapshot, task: Task) -> bool:
+    """Whether the run will be woken again; a signal wakes only a run that has a condition wait open."""
     run = snapshot.run
     assert run is not None
-    is_open = run.open_activity_count > 0 or run.open_timer_count > 0 or bool(snapshot.inbox)
-    return is_open or run.last_wake_sequence > task.claimed_history_sequence
+    will_wake = any(event.resume is not None and event.event_type != SIGNAL_RECEIVED for event in snapshot.inbox)
+    return run.is_waiting or will_wake or run.last_wake_sequence > task.claimed_history_sequence
 
 
 def _failed_reply(report: FailWorkflowTask, outcome: str) -> dict[str, Any]:
@@ -161,8 +162,8 @@ def _close(writer: RunWriter, task: Task, outcome: str, reply: dict[str, Any]) -
     run.consumed_wake_sequence = max(run.consumed_wake_sequence, task.claimed_history_sequence)
     writer.close_workflow_task(task, outcome, reply)
     if not run.is_terminal:
-        writer.end_lease()
-        fire_elapsed(writer)
+        run.pending_signal_count = writer.buffered_signals
+        end_lease(writer)
     transition = writer.finish(reply)
     if "next_task_id" in reply and writer.workflow_task is not None:
         reply["next_task_id"] = task_id(run.run_id, writer.workflow_task.task_number)
@@ -179,7 +180,7 @@ def _fail(writer: RunWriter, task: Task, report: FailWorkflowTask) -> Transition
         seconds = REDELIVERY_BACKOFF_MAX_SECONDS
     reply = _failed_reply(report, "failed")
     writer.close_workflow_task(task, "failed", reply)
-    writer.end_lease()
+    end_lease(writer)
     due = writer.now + timedelta(seconds=seconds)
     replacement = writer.open_workflow_task(writer.newest_resume(task.resume), available_at=due)
     replacement.repair_count = task.repair_count
@@ -205,4 +206,4 @@ def return_to_ready(writer: RunWriter, task: Task) -> None:
     free.available_at = writer.now
     free.repair_count += 1
     writer.put_task(free)
-    writer.end_lease()
+    end_lease(writer)

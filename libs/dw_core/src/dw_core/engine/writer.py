@@ -11,9 +11,10 @@ import msgspec
 from dw_core.engine.rows import Activity, Event, InboxEvent, Receipt, Run, Task, TaskKind, TaskState, Timer
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection, Transition
-from dw_core.history.event import encode_event, encode_payload
+from dw_core.history.event import encode_event, encode_payload, with_member
 from dw_core.ids import task_id
 
+SIGNAL_RECEIVED = "SignalReceived"
 Resume = dict[str, Any]
 """The resume context of a workflow task: only the members that apply (worker-plane §8.2)."""
 
@@ -70,14 +71,47 @@ class RunWriter:
             self._resume = wake
         return sequence
 
-    def record(self, event_type: str, payload: dict[str, Any], *, wake: Resume | None = None) -> None:
+    def record(
+        self,
+        event_type: str,
+        payload: dict[str, Any],
+        *,
+        workflow_command_id: str | None = None,
+        wake: Resume | None = None,
+    ) -> None:
         """Record an external event: appended now, or buffered while a workflow task is leased."""
         if not self.is_buffering:
-            self.append(event_type, payload, wake=wake)
+            self._append_external(event_type, payload, wake, workflow_command_id)
             return
         self.transition.inbox_added.append(
-            InboxEvent(run_id=self.run.run_id, event_type=event_type, payload=encode_payload(payload), resume=wake)
+            InboxEvent(
+                run_id=self.run.run_id,
+                event_type=event_type,
+                payload=encode_payload(payload),
+                resume=wake,
+                workflow_command_id=workflow_command_id,
+            )
         )
+
+    def _append_external(
+        self,
+        event_type: str,
+        payload: dict[str, Any] | msgspec.Raw,
+        wake: Resume | None,
+        workflow_command_id: str | None,
+        workflow_task_id: str | None = None,
+    ) -> None:
+        """A signal belongs to the condition wait that is open, and wakes the run only if there is one (engine §4.3)."""
+        wait = self.run.open_wait if event_type == SIGNAL_RECEIVED else None
+        if event_type == SIGNAL_RECEIVED and wait is None:
+            wake = None
+        if wait is not None:
+            payload = with_member(payload, "workflow_sequence", wait.sequence)
+        sequence = self.append(
+            event_type, payload, workflow_task_id=workflow_task_id, workflow_command_id=workflow_command_id, wake=wake
+        )
+        if wait is not None:
+            self.run.open_wait = msgspec.structs.replace(wait, notified_at=sequence)
 
     def wake_for_recorded(self, sequence: int, resume: Resume) -> None:
         """A batch that only recorded values leaves nothing to wait for: wake the run once more (engine §6.4)."""
@@ -95,13 +129,24 @@ class RunWriter:
     def flush_inbox(self) -> None:
         """Append buffered events in arrival order."""
         for event in self.take_inbox():
-            self.append(
-                event.event_type,
-                event.payload,
-                workflow_task_id=event.workflow_task_id,
-                workflow_command_id=event.workflow_command_id,
-                wake=event.resume,
-            )
+            self._append_buffered(event)
+
+    def flush_signals(self) -> None:
+        """Append buffered signals and drop what else was buffered: the run is about to be closed by its own code."""
+        for event in self.take_inbox():
+            if event.event_type == SIGNAL_RECEIVED:
+                self._append_buffered(event)
+
+    def _append_buffered(self, event: InboxEvent) -> None:
+        self._append_external(
+            event.event_type, event.payload, event.resume, event.workflow_command_id, event.workflow_task_id
+        )
+
+    @property
+    def buffered_signals(self) -> int:
+        """How many signals have arrived during the lease: those that no worker has seen yet."""
+        waiting = [*self._inbox, *self.transition.inbox_added]
+        return sum(event.event_type == SIGNAL_RECEIVED for event in waiting)
 
     # -- tasks -------------------------------------------------------------------------------------------------------
 

@@ -55,6 +55,13 @@ def encode_event(
     return _encoder.encode(document).decode()
 
 
+def with_member(payload: dict[str, Any] | msgspec.Raw, key: str, value: int) -> dict[str, Any] | msgspec.Raw:
+    """A payload with one more member at its end; encoded JSON (an object that is not empty) is not decoded."""
+    if isinstance(payload, dict):
+        return payload | {key: value}
+    return msgspec.Raw(bytes(payload)[:-1] + f',"{key}":{value}}}'.encode())
+
+
 def encode_payload(payload: dict[str, Any]) -> msgspec.Raw:
     """Encode a payload ahead of its event, for an event that waits in the inbox."""
     return msgspec.Raw(_encoder.encode(payload))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from dw_core.limits import QUERY_LEASE_GRACE_SECONDS, QUERY_LEASE_MIN_SECONDS
+
 LEASE_SECONDS = 300
 """The published lease of workflow and activity tasks (topology §2)."""
 
@@ -37,6 +39,11 @@ def effective_lease_seconds(requested: int | None, allow_unsafe: bool) -> int:
 def activity_lease_seconds(lease_seconds: int, start_to_close_seconds: int | None) -> int:
     """The lease of one activity attempt: never shorter than the time the attempt may take (worker-plane §12.8)."""
     return max(lease_seconds, start_to_close_seconds or 0)
+
+
+def query_lease_seconds(configured_seconds: int, timeout_seconds: int) -> int:
+    """The lease of a query task: it outlives the caller's wait of ``timeout_seconds`` (worker-plane §13.3)."""
+    return max(QUERY_LEASE_MIN_SECONDS, configured_seconds, timeout_seconds + QUERY_LEASE_GRACE_SECONDS)
 
 
 def expires_at(now: datetime, lease_seconds: int) -> datetime:

@@ -12,12 +12,14 @@ import msgspec
 
 from dw_core.engine.commands.parse import SUPPORTED_COMMANDS, TERMINAL_COMMANDS
 from dw_core.history.compression import ENCODINGS
+from dw_core.leases.durations import query_lease_seconds
 from dw_core.limits import (
     DEFAULT_LIMITS,
     HISTORY_COMPRESSION_THRESHOLD_EVENTS,
     HISTORY_PAGE_SIZE_DEFAULT,
     HISTORY_PAGE_SIZE_MAX,
     LONG_POLL_DEFAULT_SECONDS,
+    QUERY_LEASE_GRACE_SECONDS,
     WORKER_HEARTBEAT_INTERVAL_SECONDS,
     WORKER_STALE_AFTER_SECONDS,
     Limits,
@@ -36,6 +38,8 @@ class CapabilityOptions(msgspec.Struct, frozen=True, kw_only=True):
     history_page_size_max: int = HISTORY_PAGE_SIZE_MAX
     heartbeat_interval_seconds: int = WORKER_HEARTBEAT_INTERVAL_SECONDS
     stale_after_seconds: int = WORKER_STALE_AFTER_SECONDS
+    query_timeout_seconds: int = LONG_POLL_DEFAULT_SECONDS
+    query_lease_seconds: int = LONG_POLL_DEFAULT_SECONDS
     compression: bool = True
     limits: Limits = DEFAULT_LIMITS
 
@@ -49,7 +53,13 @@ def server_capabilities(options: CapabilityOptions | None = None) -> dict[str, A
         "long_poll_timeout": options.long_poll_seconds,
         "poll_status": True,
         "workflow_task_poll_request_idempotency": True,
-        "query_tasks": False,
+        "query_tasks": True,
+        "query_task_poll_request_idempotency": True,
+        "query_task_timeouts": {
+            "control_plane_timeout_seconds": options.query_timeout_seconds,
+            "lease_timeout_seconds": query_lease_seconds(options.query_lease_seconds, options.query_timeout_seconds),
+            "lease_grace_seconds": QUERY_LEASE_GRACE_SECONDS,
+        },
         "activity_retry_policy": True,
         "activity_timeouts": True,
         "child_workflow_retry_policy": False,

@@ -68,8 +68,22 @@ class WorkflowStart(msgspec.Struct, frozen=True, kw_only=True):
         return self.duplicate_policy == "use-existing"
 
 
+class WorkflowSignal(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST …/signal/{signal_name}``, instance and run (control-plane §13.1); every field is optional."""
+
+    input: Any = None
+    request_id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    observability_context: dict[str, Any] | None = None
+
+
 class WorkflowTerminate(msgspec.Struct, frozen=True, kw_only=True):
     """``POST …/terminate``, instance and run (control-plane §13.5); every field is optional."""
 
     reason: Annotated[str, Meta(max_length=1000)] | None = None
     request_id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+
+
+class WorkflowQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST …/query/{query_name}``, instance and run (control-plane §13.2)."""
+
+    input: Any = None

@@ -226,3 +226,33 @@ class ActivityTaskFail(msgspec.Struct, frozen=True, kw_only=True):
     activity_attempt_id: Text
     lease_owner: Text
     failure: ActivityFailure
+
+
+class QueryTaskPoll(TaskPoll, frozen=True, kw_only=True):
+    """``POST /api/worker/query-tasks/poll`` (worker-plane §13.1)."""
+
+
+class QueryTaskComplete(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST /api/worker/query-tasks/{task_id}/complete`` (worker-plane §13.2); the envelope wins over ``result``."""
+
+    lease_owner: Text
+    query_task_attempt: Positive
+    result: Any = None
+    result_envelope: Any = None
+
+
+class QueryFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a worker could not answer; without a ``reason`` it is ``query_rejected``."""
+
+    message: str
+    reason: Annotated[str, Meta(max_length=255)] | None = None
+    type: str | None = None
+    stack_trace: str | None = None
+
+
+class QueryTaskFail(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST /api/worker/query-tasks/{task_id}/fail`` (worker-plane §13.2)."""
+
+    lease_owner: Text
+    query_task_attempt: Positive
+    failure: QueryFailure

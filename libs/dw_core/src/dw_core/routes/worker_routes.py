@@ -160,9 +160,15 @@ ACTIVITY_TASKS = (
 )
 
 QUERY_TASKS = (
-    _worker("POST", f"{_QUERY}/poll", "query_task_poll", "Wait for a query task", is_poll=True),
-    _worker("POST", f"{_QUERY}/{{task_id}}/complete", "query_task_complete", "Answer a query task"),
-    _worker("POST", f"{_QUERY}/{{task_id}}/fail", "query_task_fail", "Fail a query task"),
+    _worker("POST", f"{_QUERY}/poll", "query_task_poll", "Wait for a query task", requests.QueryTaskPoll, is_poll=True),
+    _worker(
+        "POST",
+        f"{_QUERY}/{{task_id}}/complete",
+        "query_task_complete",
+        "Answer a query task",
+        requests.QueryTaskComplete,
+    ),
+    _worker("POST", f"{_QUERY}/{{task_id}}/fail", "query_task_fail", "Fail a query task", requests.QueryTaskFail),
     _worker("GET", f"{_QUERY}/{{task_id}}/status", "query_task_status", "Ask whether a query task is still owned"),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dw_core.protocol.requests_control import WorkflowStart, WorkflowTerminate
+from dw_core.protocol.requests_control import WorkflowQuery, WorkflowSignal, WorkflowStart, WorkflowTerminate
 from dw_core.routes.control import ADMINS, OPERATORS, control
 from dw_core.routes.route import Route
 
@@ -39,7 +39,12 @@ def _gated(
 
 
 def _command(
-    verb: str, name: str, operation: str | None, request: type[msgspec.Struct] | None = None
+    verb: str,
+    name: str,
+    operation: str | None,
+    request: type[msgspec.Struct] | None = None,
+    *,
+    is_poll: bool = False,
 ) -> tuple[Route, ...]:
     """The instance route and the run route of one command (control-plane §13)."""
     return (
@@ -50,6 +55,7 @@ def _command(
             f"{name.replace('_', ' ').capitalize()}: current run",
             operation=operation,
             request=request,
+            is_poll=is_poll,
         ),
         _gated(
             "POST",
@@ -58,6 +64,7 @@ def _command(
             f"{name.replace('_', ' ').capitalize()}: named run",
             operation=operation,
             request=request,
+            is_poll=is_poll,
         ),
     )
 
@@ -79,8 +86,8 @@ READS = (
 )
 
 COMMANDS = (
-    *_command("signal/{signal_name}", "signal", "signal"),
-    *_command("query/{query_name}", "query", "query"),
+    *_command("signal/{signal_name}", "signal", "signal", WorkflowSignal),
+    *_command("query/{query_name}", "query", "query", WorkflowQuery, is_poll=True),
     *_command("update/{update_name}", "update", "update"),
     *_command("cancel", "cancel", "cancel"),
     *_command("terminate", "terminate", "terminate", WorkflowTerminate),

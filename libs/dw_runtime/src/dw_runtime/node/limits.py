@@ -51,6 +51,8 @@ def capability_options(settings: Settings, limits: Limits) -> CapabilityOptions:
         history_page_size_max=settings.protocol.history_page_size_max,
         heartbeat_interval_seconds=settings.workers.heartbeat_interval_seconds,
         stale_after_seconds=settings.workers.stale_after_seconds,
+        query_timeout_seconds=settings.leases.query_timeout_seconds,
+        query_lease_seconds=settings.leases.query_lease_seconds,
         compression=settings.protocol.compression_enabled,
         limits=limits,
     )

@@ -50,6 +50,16 @@ class Loop(Protocol):
         """Whether it is running."""
 
 
+class Service(Loop, Protocol):
+    """A loop that runs while the stores are open."""
+
+    def start(self) -> None:
+        """Begin to run."""
+
+    async def stop(self) -> None:
+        """Stop; no request is running any more."""
+
+
 def new_id() -> str:
     """The next ULID."""
     return ulid(time.time_ns() // 1_000_000, secrets.token_bytes(10))
@@ -90,17 +100,44 @@ class Node:
         self.bus: WakeBus = NoBus()
         if settings.stores.redis_url is not None:
             self._redis = redis.Redis.from_url(settings.stores.redis_url, socket_connect_timeout=0.5)
-            self.bus = RedisBus(settings.stores.redis_url, self.metrics, on_wake=on_wake, on_reset=on_reset)
+            self.bus = RedisBus(settings.stores.redis_url, self.metrics, on_wake=self._hear, on_reset=on_reset)
+        self._on_wake = on_wake
+        self._listeners: dict[WakeKey, Callable[[], None]] = {}
         self.waiters = None if waiters is None else waiters(self.metrics)
         self.pump = Pump(
             settings.stores.database_url, self.metrics, limits=self.limits, publish=self._publish, waiters=self.waiters
         )
         self._loops: dict[str, Loop] = {"pump": self.pump}
+        self._services: list[Service] = []
         self.shell: Shell | None = None
         self.app: Application | None = None
 
     def _publish(self, keys: Iterable[WakeKey]) -> None:
         self.bus.publish(keys)
+
+    def join(self, name: str, service: Service) -> None:
+        """Start a service when the stores are open and stop it before they close; ``name`` shows in ``/livez``."""
+        self._services.append(service)
+        self._loops[name] = service
+
+    def announce(self, keys: Iterable[WakeKey]) -> None:
+        """Wake whoever waits for these keys, in this process at once and in the others by signal."""
+        keys = list(keys)
+        for key in keys:
+            self._hear(key)
+        self.bus.publish(keys)
+
+    def listen(self, key: WakeKey, callback: Callable[[], None]) -> None:
+        """Have ``callback`` called when this key is announced anywhere; a lost signal is the listener's own matter."""
+        self._listeners[key] = callback
+        self.bus.listen(key)
+
+    def _hear(self, key: WakeKey) -> None:
+        callback = self._listeners.get(key)
+        if callback is None:
+            self._on_wake(key)
+        else:
+            callback()
 
     def serve(self, handlers: Handlers, loops: dict[str, Loop]) -> Application:
         """Build the shell and the application around the role's handlers; ``loops`` show in ``/livez``."""
@@ -158,11 +195,13 @@ class Node:
         return [name for name, loop in self._loops.items() if not loop.is_alive]
 
     async def open(self) -> None:
-        """Connect in the background and start the pump."""
+        """Connect in the background and start the pump and the services."""
         await self.database.open()
         if isinstance(self.bus, RedisBus):
             self.bus.start()
         self.pump.start()
+        for service in self._services:
+            service.start()
 
     async def drain(self) -> None:
         """No longer ready; return when nothing is in flight or the time for it is over."""
@@ -170,7 +209,9 @@ class Node:
         await self.shell.drain(self.settings.http.drain_seconds)
 
     async def close(self) -> None:
-        """Finish what the pump has taken, then close every connection."""
+        """Stop the services, finish what the pump has taken, then close every connection."""
+        for service in self._services:
+            await service.stop()
         await self.pump.stop()
         if isinstance(self.bus, RedisBus):
             await self.bus.stop()

@@ -31,9 +31,9 @@ EXCHANGE_SECONDS: Final = 40.0
 
 CONNECT_SECONDS: Final = 5
 
-LOOK_SECONDS: Final = 1.0
-"""How often the connection is read from without having been told to: uvloop reports a connection that has been reset
-only once, and that report may come while there is still something to read before the error."""
+LOOK_SECONDS: Final = 0.25
+"""How often an exchange looks for itself whether its connection still lives: libuv stops watching a socket that has an
+error, and uvloop then calls nobody."""
 
 _BEGIN: Final = b"BEGIN"
 _COMMIT: Final = b"COMMIT"
@@ -49,10 +49,10 @@ class Link:
         self._metrics = metrics
         self._connection: psycopg.AsyncConnection | None = None
         self._watched = -1
-        self._look: asyncio.TimerHandle | None = None
         self._prepared: set[str] = set()
         self._input = asyncio.Event()
         self._is_exchanging = False
+        self._look: asyncio.TimerHandle | None = None
         self._texts = {name: text.encode() for name, text in statements().items()}
 
     @property
@@ -70,8 +70,6 @@ class Link:
     def _give_up(self) -> None:
         """The connection is of no use any more: stop watching it."""
         loop = asyncio.get_running_loop()
-        if self._look is not None:
-            self._look.cancel()
         loop.remove_reader(self._watched)
         loop.remove_writer(self._watched)
         os.close(self._watched)
@@ -98,7 +96,7 @@ class Link:
             autocommit=True,
             options=SESSION_OPTIONS,
             connect_timeout=CONNECT_SECONDS,
-            application_name="dw-server",
+            fallback_application_name="dw-server",
         )
         connection.pgconn.nonblocking = 1
         connection.pgconn.enter_pipeline_mode()
@@ -107,13 +105,7 @@ class Link:
         # A descriptor of our own: libpq closes its one as soon as it notices a loss, and the event loop must never
         # watch a number that is closed or that the next connection has been given.
         self._watched = os.dup(connection.pgconn.socket)
-        loop = asyncio.get_running_loop()
-        loop.add_reader(self._watched, self._on_input)
-        self._look = loop.call_later(LOOK_SECONDS, self._look_again)
-
-    def _look_again(self) -> None:
-        self._look = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look_again)
-        self._on_input()
+        asyncio.get_running_loop().add_reader(self._watched, self._on_input)
 
     def _on_input(self) -> None:
         """Data has come; outside an exchange it can only be a notice or the end of the connection."""
@@ -142,6 +134,7 @@ class Link:
         if connection is None:
             raise psycopg.OperationalError("the connection has been lost")
         self._is_exchanging = True
+        self._look_later()
         is_whole = False
         try:
             async with asyncio.timeout(EXCHANGE_SECONDS):
@@ -153,11 +146,20 @@ class Link:
             raise psycopg.OperationalError("the database did not answer in time") from late
         finally:
             self._is_exchanging = False
+            if self._look is not None:
+                self._look.cancel()
             if not is_whole:
                 await self.close()
         if error is not None:
             raise error
         return found
+
+    def _look_later(self) -> None:
+        self._look = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look_now)
+
+    def _look_now(self) -> None:
+        self._input.set()
+        self._look_later()
 
     def _send(
         self, pgconn: pq.abc.PGconn, calls: Sequence[Call], before: bytes | None, after: bytes | None

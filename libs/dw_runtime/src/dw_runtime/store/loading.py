@@ -11,6 +11,7 @@ from dw_core.engine.claims import Claimant
 from dw_core.engine.inputs import (
     ActivityInput,
     ClaimTask,
+    CommandInput,
     CompleteWorkflowTask,
     FireTimer,
     Input,
@@ -19,7 +20,6 @@ from dw_core.engine.inputs import (
     ReleaseClaim,
     RunInput,
     SweepTask,
-    TerminateWorkflow,
     WorkflowTaskInput,
 )
 from dw_core.engine.rows import (
@@ -136,7 +136,7 @@ def _requests(batch: Sequence[Input]) -> list[dict[str, object]]:
     return [
         {"namespace": change.namespace, "workflow_id": change.workflow_id, "request_id": change.request_id}
         for change in batch
-        if isinstance(change, TerminateWorkflow) and change.request_id is not None
+        if isinstance(change, CommandInput) and change.request_id is not None
     ]
 
 

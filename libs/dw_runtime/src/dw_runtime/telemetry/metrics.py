@@ -92,6 +92,25 @@ WAKE_PUBLISH_FAILURES: Final = MetricSpec(
     kind="counter",
     help="Wake signals that could not be published; each costs latency, never work.",
 )
+QUERY_OUTCOMES: Final = (
+    "answered",
+    "failed",
+    "refused",
+    "queue_full",
+    "not_claimed",
+    "worker_timeout",
+    "abandoned",
+    "unavailable",
+)
+"""How a query ended: abandoned by its caller, unavailable when the database was, failed by the worker's own word."""
+
+QUERY_SECONDS: Final = MetricSpec(
+    name="dw_query_seconds",
+    kind="histogram",
+    help="Time from a query's request to its outcome, as the process that holds the request sees it.",
+    labels={"outcome": ", ".join(QUERY_OUTCOMES)},
+    buckets=_SECONDS,
+)
 
 METRICS: Final = (
     REQUEST_SECONDS,
@@ -109,6 +128,7 @@ METRICS: Final = (
     LEASE_EXPIRIES,
     WAKE_LAG_SECONDS,
     WAKE_PUBLISH_FAILURES,
+    QUERY_SECONDS,
 )
 """Every metric, in the order of the reference page."""
 
@@ -139,6 +159,8 @@ class Metrics:
         self.lease_expiries = {kind: expiries.labels(kind) for kind in KINDS}
         self.wake_lag_seconds = self._histogram(WAKE_LAG_SECONDS)
         self.wake_publish_failures = self._counter(WAKE_PUBLISH_FAILURES)
+        queries = self._histogram(QUERY_SECONDS)
+        self.query_seconds = {outcome: queries.labels(outcome) for outcome in QUERY_OUTCOMES}
 
     def request_observer(self, route: str) -> Callable[[int, float], None]:
         """The recorder of one route: takes HTTP status and seconds. Series appear with the first observation."""

@@ -10,16 +10,18 @@ from dw_core.engine.commands.groups import Path, group_members, rebase
 from dw_core.engine.commands.parsed import (
     CompleteWorkflow,
     FailWorkflow,
+    OpenConditionWait,
     Parsed,
     RecordSideEffect,
     RecordVersionMarker,
     ScheduleActivity,
     StartTimer,
 )
-from dw_core.engine.rows import Activity, Group, Task, TaskKind, VersionMarker
+from dw_core.engine.rows import Activity, Group, Run, Task, TaskKind, VersionMarker
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.timers import open_timer
 from dw_core.engine.transition import Rejection
+from dw_core.engine.waits import close_wait, is_spurious, open_wait
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import execution_id, task_id
 from dw_core.limits import Limits, pending_activities_max
@@ -28,13 +30,15 @@ from dw_core.limits import Limits, pending_activities_max
 def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits) -> Rejection | None:
     """Append the batch's events and open its rows, or say why the whole batch is refused.
 
-    A re-sent parallel group is recognised by its recorded path and changes nothing (engine §0.1 rule 4).
+    A re-sent parallel group is recognised by its recorded path and changes nothing (engine §0.1 rule 4), and so does a
+    condition wait that is asked for again without news (engine §3.4). Any other batch consumes the open wait.
     """
-    if _is_resent_group(writer.snapshot, batch):
+    if _is_resent_group(writer.snapshot, batch) or is_spurious(writer.run, task, batch):
         return None
     refused = _over_limit(writer, batch, limits) or _conflicting_marker(writer.snapshot, batch)
     if refused is not None:
         return refused
+    close_wait(writer)
     source = task_id(task.run_id, task.task_number)
     newest: int | None = None
     for command in batch.commands:
@@ -43,6 +47,8 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
                 _schedule_activity(writer, command, source)
             case StartTimer():
                 _start_timer(writer, command, source)
+            case OpenConditionWait():
+                open_wait(writer, _next_sequence(writer), command, source)
             case RecordSideEffect():
                 newest = _record_side_effect(writer, command, source)
             case RecordVersionMarker():
@@ -51,8 +57,7 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
                 complete(writer, task, command)
             case FailWorkflow():
                 fail(writer, task, command)
-    is_waiting = writer.run.open_activity_count > 0 or writer.run.open_timer_count > 0
-    if newest is not None and not batch.is_terminal and not is_waiting:
+    if newest is not None and not batch.is_terminal and not writer.run.is_waiting:
         writer.wake_for_recorded(newest, task.resume or {})
     return None
 
@@ -73,7 +78,7 @@ def _over_limit(writer: RunWriter, batch: Parsed, limits: Limits) -> Rejection |
             writer.run.open_activity_count + batch.scheduled_activities,
             pending_activities_max(limits),
         ),
-        ("pending_timer_count", writer.run.open_timer_count + batch.started_timers, limits.pending_timer_count),
+        ("pending_timer_count", _timers_left(writer.run) + batch.started_timers, limits.pending_timer_count),
     )
     for kind, value, limit in checks:
         if limit and value > limit:
@@ -83,6 +88,11 @@ def _over_limit(writer: RunWriter, batch: Parsed, limits: Limits) -> Rejection |
                 {"outcome": "rejected", "limit_kind": kind, "current_value": value, "configured_limit": limit},
             )
     return None
+
+
+def _timers_left(run: Run) -> int:
+    """The pending timers of a run when its open condition wait has been consumed."""
+    return run.open_timer_count - (run.open_wait is not None and run.open_wait.fire_at is not None)
 
 
 def _conflicting_marker(snapshot: Snapshot, batch: Parsed) -> Rejection | None:

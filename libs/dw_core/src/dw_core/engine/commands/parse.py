@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dw_core.engine.commands.fields import INTEGER_MAX, Fields
 from dw_core.engine.commands.groups import read_path, validate_groups
 from dw_core.engine.commands.parsed import (
-    TERMINAL,
+    LAST,
     CompleteWorkflow,
     FailWorkflow,
+    OpenConditionWait,
     Parsed,
     RecordSideEffect,
     RecordVersionMarker,
@@ -42,6 +44,10 @@ _SCOPE: dict[str, frozenset[str]] = {
 """Fields that only some commands may carry (worker-plane §9.2)."""
 
 
+CONDITION_KEY_MAX = 128
+_CONDITION_KEY = re.compile(r"[A-Za-z0-9._:-]+", re.ASCII)
+
+
 def parse_commands(commands: Sequence[Any]) -> tuple[Parsed | None, dict[str, list[str]]]:
     """Validate a batch. Returns ``(batch, {})``, or ``(None, errors)`` keyed ``commands.{i}.{field}``."""
     errors: dict[str, list[str]] = {}
@@ -56,7 +62,7 @@ def parse_commands(commands: Sequence[Any]) -> tuple[Parsed | None, dict[str, li
         if value is not None:
             parsed.append(value)
     if not errors:
-        _check_terminal(parsed, errors)
+        _check_last(parsed, errors)
         validate_groups([path_of(command) for command in parsed], errors)
     return (None, errors) if errors else (Parsed(commands=tuple(parsed)), errors)
 
@@ -73,10 +79,10 @@ def _parse(fields: Fields, command: Mapping[str, Any]) -> WorkflowCommand | None
     return parser(fields)
 
 
-def _check_terminal(parsed: Sequence[WorkflowCommand], errors: dict[str, list[str]]) -> None:
+def _check_last(parsed: Sequence[WorkflowCommand], errors: dict[str, list[str]]) -> None:
     for index, command in enumerate(parsed[:-1]):
-        if isinstance(command, TERMINAL):
-            errors[f"commands.{index}.type"] = ["a terminal command must be the last one, and there is at most one"]
+        if isinstance(command, LAST):
+            errors[f"commands.{index}.type"] = ["must be the last command, and there is at most one of its kind"]
 
 
 def _schedule_activity(fields: Fields) -> ScheduleActivity | None:
@@ -140,6 +146,20 @@ def _start_timer(fields: Fields) -> StartTimer | None:
     return None if delay is None else StartTimer(delay_seconds=delay, path=path)
 
 
+def _open_condition_wait(fields: Fields) -> OpenConditionWait:
+    key = fields.text("condition_key", limit=CONDITION_KEY_MAX)
+    if key is not None and not _CONDITION_KEY.fullmatch(key):
+        fields.error("condition_key", "must have letters, digits and . _ : - only")
+    if read_path(fields, "condition") is not None:
+        fields.error("parallel_group_path", "is not supported on a condition wait by this server")
+    return OpenConditionWait(
+        key=key,
+        fingerprint=fields.name("condition_definition_fingerprint"),
+        timeout_seconds=fields.integer("timeout_seconds", minimum=0, maximum=SECONDS_MAX),
+        occurrence_id=fields.name("condition_wait_occurrence_id"),
+    )
+
+
 def _record_side_effect(fields: Fields) -> RecordSideEffect | None:
     if fields.has("workflow_stream"):
         fields.error("workflow_stream", "is not supported by this server")
@@ -190,6 +210,7 @@ def _fail_workflow(fields: Fields) -> FailWorkflow | None:
 _PARSERS: dict[str, Callable[[Fields], WorkflowCommand | None]] = {
     "schedule_activity": _schedule_activity,
     "start_timer": _start_timer,
+    "open_condition_wait": _open_condition_wait,
     "record_side_effect": _record_side_effect,
     "record_version_marker": _record_version_marker,
     "complete_workflow": _complete_workflow,

@@ -28,6 +28,15 @@ class StartTimer(msgspec.Struct, frozen=True, kw_only=True):
     path: list[dict[str, Any]] | None = None
 
 
+class OpenConditionWait(msgspec.Struct, frozen=True, kw_only=True):
+    """``open_condition_wait``: key and fingerprint exactly as sent; no timeout when ``timeout_seconds`` is None."""
+
+    key: str | None = None
+    fingerprint: str | None = None
+    timeout_seconds: int | None = None
+    occurrence_id: str | None = None
+
+
 class RecordSideEffect(msgspec.Struct, frozen=True, kw_only=True):
     """``record_side_effect``: the blob is stored as sent."""
 
@@ -62,9 +71,17 @@ class FailWorkflow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 WorkflowCommand = (
-    ScheduleActivity | StartTimer | RecordSideEffect | RecordVersionMarker | CompleteWorkflow | FailWorkflow
+    ScheduleActivity
+    | StartTimer
+    | OpenConditionWait
+    | RecordSideEffect
+    | RecordVersionMarker
+    | CompleteWorkflow
+    | FailWorkflow
 )
 TERMINAL = (CompleteWorkflow, FailWorkflow)
+LAST = (*TERMINAL, OpenConditionWait)
+"""Commands that nothing can follow: the workflow has ended, or is blocked on its condition."""
 
 
 def path_of(command: WorkflowCommand) -> list[dict[str, Any]] | None:
@@ -94,8 +111,11 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def started_timers(self) -> int:
-        """How many timers the batch opens."""
-        return sum(isinstance(c, StartTimer) for c in self.commands)
+        """How many timers the batch opens; a condition wait with a timeout has one."""
+        return sum(
+            isinstance(c, StartTimer) or (isinstance(c, OpenConditionWait) and c.timeout_seconds is not None)
+            for c in self.commands
+        )
 
     @property
     def change_ids(self) -> list[str]:

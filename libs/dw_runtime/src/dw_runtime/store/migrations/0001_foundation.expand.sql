@@ -50,6 +50,8 @@ CREATE TABLE workflow_runs (
     consumed_wake_sequence bigint NOT NULL,
     open_activity_count integer NOT NULL CHECK (open_activity_count >= 0),
     open_timer_count integer NOT NULL CHECK (open_timer_count >= 0),
+    pending_signal_count integer NOT NULL CHECK (pending_signal_count >= 0),
+    open_wait json,
     task_failure_count integer NOT NULL,
     replay_blocked boolean NOT NULL,
     CHECK ((closed_at IS NOT NULL) = (status IN ('completed', 'failed', 'cancelled', 'terminated'))),

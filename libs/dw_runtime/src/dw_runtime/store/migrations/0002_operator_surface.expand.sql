@@ -21,23 +21,6 @@ CREATE TABLE workflow_timers (
 CREATE INDEX workflow_timers_due ON workflow_timers (due_at) WHERE status = 'pending';
 CREATE INDEX workflow_timers_pending ON workflow_timers (run_id, sequence) WHERE status = 'pending';
 
-CREATE TABLE workflow_signals (
-    signal_id text COLLATE "C" PRIMARY KEY,
-    command_id text COLLATE "C" NOT NULL UNIQUE,
-    run_id text COLLATE "C" NOT NULL,
-    signal_name text COLLATE "C" NOT NULL,
-    signal_wait_id text COLLATE "C",
-    status text NOT NULL CHECK (status IN ('received', 'applied', 'rejected')),
-    command_sequence bigint NOT NULL,
-    workflow_sequence bigint,
-    arguments text,
-    received_at timestamptz,
-    applied_at timestamptz,
-    rejected_at timestamptz,
-    closed_at timestamptz
-) WITH (fillfactor = 85);
-CREATE INDEX workflow_signals_run ON workflow_signals (run_id, command_sequence);
-
 CREATE TABLE workflow_updates (
     update_id text COLLATE "C" PRIMARY KEY,
     command_id text COLLATE "C" NOT NULL UNIQUE,
@@ -89,9 +72,31 @@ SELECT t.run_id, t.kind, t.sequence, NULL, t.created_at, t.fire_at
 FROM workflow_timers t
 WHERE t.status = 'pending'
 UNION ALL
+SELECT r.run_id, 'condition', (r.open_wait ->> 'sequence')::bigint, r.open_wait ->> 'key',
+       (r.open_wait ->> 'opened_at')::timestamptz, (r.open_wait ->> 'fire_at')::timestamptz
+FROM workflow_runs r
+WHERE r.open_wait IS NOT NULL AND r.closed_at IS NULL
+UNION ALL
 SELECT k.run_id, 'workflow_task', k.task_number, k.task_type, k.created_at, k.lease_expires_at
 FROM workflow_tasks k
 WHERE k.kind = 0;
+
+-- A signal is applied when a worker has closed a task that showed it; one that waits for a lease to end is in the inbox.
+CREATE VIEW workflow_signals AS
+SELECT e.run_id, p.payload ->> 'signal_id' AS signal_id, p.payload ->> 'workflow_command_id' AS command_id,
+       p.payload ->> 'signal_name' AS signal_name,
+       CASE WHEN e.sequence <= r.consumed_wake_sequence THEN 'applied' ELSE 'received' END AS status,
+       (p.payload ->> 'workflow_sequence')::bigint AS workflow_sequence, p.payload -> 'arguments' AS arguments,
+       (e.body::json ->> 'recorded_at')::timestamptz AS received_at
+FROM workflow_history_events e
+JOIN workflow_runs r ON r.run_id = e.run_id
+CROSS JOIN LATERAL (SELECT e.body::json -> 'payload' AS payload) p
+WHERE e.event_type = 'SignalReceived'
+UNION ALL
+SELECT i.run_id, i.payload::json ->> 'signal_id', i.payload::json ->> 'workflow_command_id',
+       i.payload::json ->> 'signal_name', 'received', NULL, i.payload::json -> 'arguments', NULL
+FROM workflow_inbox i
+WHERE i.event_type = 'SignalReceived';
 
 CREATE VIEW workflow_run_timeline_entries AS
 SELECT e.run_id, e.sequence, e.event_type, (e.body::json ->> 'recorded_at')::timestamptz AS recorded_at

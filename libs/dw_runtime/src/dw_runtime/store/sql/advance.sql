@@ -14,6 +14,7 @@ runs AS (
         next_task_number = n.next_task_number, next_command_sequence = n.next_command_sequence,
         last_wake_sequence = n.last_wake_sequence, consumed_wake_sequence = n.consumed_wake_sequence,
         open_activity_count = n.open_activity_count, open_timer_count = n.open_timer_count,
+        pending_signal_count = n.pending_signal_count, open_wait = n.open_wait,
         task_failure_count = n.task_failure_count,
         replay_blocked = n.replay_blocked
     FROM json_populate_recordset(NULL::workflow_runs, $2::json) n

@@ -81,19 +81,30 @@ SELECT dw_history_page($1, $2, $3, $4);
 -- name: look_around
 -- Once a second for the whole process: which of the queues with held polls have something ready, and which held polls
 -- repeat one that was granted a lease. $1 is a JSON array of {namespace, kind, queue}, $2 of {lease_owner,
--- poll_request_id}.
+-- poll_request_id}. Queries (kind 2) have a table of their own.
 SELECT w.namespace, w.kind, w.queue, NULL
 FROM json_to_recordset($1::json) AS w(namespace text, kind smallint, queue text)
-WHERE EXISTS (
-    SELECT 1
-    FROM workflow_tasks t
-    WHERE t.namespace = w.namespace AND t.queue = w.queue AND t.kind = w.kind AND t.state = 0
-      AND t.available_at <= (SELECT dw_now())
-)
+WHERE CASE
+    WHEN w.kind = 2 THEN EXISTS (
+        SELECT 1
+        FROM workflow_query_tasks q
+        WHERE q.namespace = w.namespace AND q.queue = w.queue AND q.state = 0 AND q.deadline_at > (SELECT dw_now())
+    )
+    ELSE EXISTS (
+        SELECT 1
+        FROM workflow_tasks t
+        WHERE t.namespace = w.namespace AND t.queue = w.queue AND t.kind = w.kind AND t.state = 0
+          AND t.available_at <= (SELECT dw_now())
+    )
+END
 UNION ALL
 SELECT NULL, NULL, NULL, t.poll_request_id
 FROM json_to_recordset($2::json) AS k(lease_owner text, poll_request_id text)
-JOIN workflow_tasks t ON t.lease_owner = k.lease_owner AND t.poll_request_id = k.poll_request_id AND t.state = 1;
+JOIN workflow_tasks t ON t.lease_owner = k.lease_owner AND t.poll_request_id = k.poll_request_id AND t.state = 1
+UNION ALL
+SELECT NULL, NULL, NULL, q.poll_request_id
+FROM json_to_recordset($2::json) AS k(lease_owner text, poll_request_id text)
+JOIN workflow_query_tasks q ON q.lease_owner = k.lease_owner AND q.poll_request_id = k.poll_request_id AND q.state = 1;
 
 -- name: read_task
 -- One open task.

@@ -50,15 +50,16 @@ RETURNING w.last_heartbeat_at, w.heartbeat_interval_seconds, EXISTS (
 );
 
 -- name: touch_workers
--- Polls are signs of life: refresh these workers at most every few seconds and return what is known of them now.
--- $1 is a JSON array of {namespace, worker_id}, $2 the age in seconds from which the stored time is refreshed.
+-- Polls are signs of life: refresh the present ones of these workers at most every few seconds and return what is known
+-- of all of them now. $1 is a JSON array of {namespace, worker_id, is_present}, $2 the age in seconds from which the
+-- stored time is refreshed.
 WITH named AS (
-    SELECT * FROM json_to_recordset($1::json) AS n(namespace text, worker_id text)
+    SELECT * FROM json_to_recordset($1::json) AS n(namespace text, worker_id text, is_present boolean)
 ),
 touched AS (
     UPDATE worker_registrations w SET last_heartbeat_at = dw_now()
     FROM named n
-    WHERE w.namespace = n.namespace AND w.worker_id = n.worker_id
+    WHERE w.namespace = n.namespace AND w.worker_id = n.worker_id AND n.is_present
       AND w.last_heartbeat_at < dw_now() - make_interval(secs => $2)
 )
 SELECT row_to_json(found)::text

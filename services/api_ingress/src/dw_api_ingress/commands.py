@@ -1,0 +1,38 @@
+"""Commands for the current run or for a named one: what every such handler does (control-plane §13)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dw_core.engine.inputs import CommandInput
+from dw_core.engine.transition import Rejection
+from dw_runtime.http.call import Call
+from dw_runtime.pump.pump import Pump
+from dw_runtime.pump.replies import settle
+from dw_runtime.store.reads.runs import RunReads, run_not_found
+
+
+def scope(call: Call) -> dict[str, Any]:
+    """Which run a request names: the fields ``workflow_id``, ``run_id`` and ``target_scope`` of its input."""
+    run_id = call.params.get("run_id")
+    return {
+        "workflow_id": call.params["workflow_id"],
+        "run_id": run_id,
+        "target_scope": "instance" if run_id is None else "run",
+    }
+
+
+async def settle_command(pump: Pump, runs: RunReads, command: CommandInput) -> dict[str, Any]:
+    """Submit a command and return the members of its answer; raises ``Problem`` for a refusal.
+
+    The engine sees only the current run, so which refusal another run id deserves is read here.
+    """
+    answer = await pump.submit(command)
+    if (
+        isinstance(answer, Rejection)
+        and answer.reason == "historical_run_command_rejected"
+        and command.run_id is not None
+        and not await runs.exists(command.namespace, command.workflow_id, command.run_id)
+    ):
+        raise run_not_found(command.workflow_id, command.run_id)
+    return settle(answer)
