@@ -21,8 +21,8 @@ from tests.harness.databases import migrated_database
 from tests.harness.waiting import eventually
 
 SHAPES = {"standalone": ("standalone", "scheduler"), "split": ("api-ingress", "matching", "matching", "scheduler")}
-RUNS = 40
-EVENTS_BETWEEN_FAULTS = 30
+RUNS = 25
+EVENTS_BETWEEN_FAULTS = 20
 
 
 class Load:

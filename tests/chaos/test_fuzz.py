@@ -23,7 +23,7 @@ from tests.harness.waiting import eventually
 
 WORKER = "fuzzer"
 QUEUE = "fuzz"
-BODIES_PER_ROUTE = 60
+BODIES_PER_ROUTE = 40
 ALLOWED = ("not_implemented", "topology_role_unavailable")
 """The only reasons with which a server that is well may answer 5xx."""
 

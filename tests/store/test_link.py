@@ -5,7 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import select
+import socket
+import struct
+import threading
 from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -134,3 +139,72 @@ def test_a_statement_larger_than_every_buffer_is_sent_whole(
         await ask_once(link)
 
     run(test)
+
+
+class CrashingServer:
+    """Forwards one connection after the other to ``address``. After :meth:`crash` a warning and a reset, in one moment,
+    take the place of the next answer: what an immediate shutdown of Postgres looks like."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._address = address
+        self._is_fatal = False
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Accept no more; the last connection must have ended."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listener.close()
+
+    def crash(self) -> None:
+        """Break the connection with its next answer."""
+        self._is_fatal = True
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):  # the listener has been shut down
+            while True:
+                client, _ = self._listener.accept()
+                with client, socket.create_connection(self._address) as server:
+                    self._forward(client, server)
+
+    def _forward(self, client: socket.socket, server: socket.socket) -> None:
+        while True:
+            for ready in select.select([client, server], [], [])[0]:
+                data = ready.recv(65_536)
+                if not data:
+                    return
+                if ready is client:
+                    server.sendall(data)
+                elif not self._is_fatal:
+                    client.sendall(data)
+                else:
+                    self._is_fatal = False
+                    text = b"SWARNING\0VWARNING\0C57P02\0Mterminating connection because of crash\0\0"
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    client.sendall(b"N" + (len(text) + 4).to_bytes(4, "big") + text)
+                    return
+
+
+@pytest.mark.parametrize("loop_name", LOOPS)
+def test_a_reset_that_comes_with_a_last_word_is_noticed_soon(loop_name: str, database_url: str) -> None:
+    parts = urlsplit(database_url)
+    assert parts.hostname is not None and parts.port is not None
+    address = (parts.hostname, parts.port)
+
+    async def test() -> None:
+        server = CrashingServer(address)
+        link = Link(database_url.replace(f":{parts.port}/", f":{server.port}/"), Metrics())
+        for _ in range(3):
+            await ask_once(link)
+            server.crash()
+            with pytest.raises(psycopg.OperationalError):
+                await asyncio.wait_for(ask_once(link), 10)
+        await ask_once(link)
+        await link.close()
+        server.stop()
+
+    with asyncio.Runner(loop_factory=LOOPS[loop_name]) as runner:
+        runner.run(test())

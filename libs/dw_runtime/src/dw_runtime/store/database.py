@@ -42,7 +42,7 @@ class Database:
     """A pool of connections to one Postgres.
 
     ``url`` is a libpq URL; ``size`` the most connections this process opens. :meth:`open` returns at once: the pool
-    connects in the background and keeps trying, so that a process starts while its database is away.
+    connects in the background and whenever somebody asks, so that a process starts while its database is away.
     """
 
     def __init__(self, url: str, size: int, metrics: Metrics) -> None:
@@ -53,7 +53,8 @@ class Database:
             max_size=size,
             open=False,
             timeout=5.0,
-            reconnect_timeout=3600.0,
+            # The pauses between attempts double all the time. Given up soon, they begin anew with the next caller.
+            reconnect_timeout=5.0,
             connection_class=AsyncConnection[TupleRow],
             configure=_configure,
             kwargs={"options": SESSION_OPTIONS, "cursor_factory": AsyncRawCursor, "application_name": "dw-server"},

@@ -187,7 +187,10 @@ class Link:
         while pgconn.flush():
             self._input.clear()
             loop = asyncio.get_running_loop()
-            loop.add_writer(self._watched, self._input.set)
+            try:
+                loop.add_writer(self._watched, self._input.set)
+            except RuntimeError as gone:  # uvloop has given up a connection that was reset
+                raise psycopg.OperationalError("the connection has been lost") from gone
             try:
                 await self._input.wait()
             finally:
