@@ -9,6 +9,7 @@ import psycopg
 import structlog
 
 from dw_core.engine.inputs import FireTimer
+from dw_runtime.process.background import Background
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.database import Database
 from dw_runtime.telemetry.condition import Condition
@@ -32,12 +33,14 @@ EARLY_SECONDS: Final = 0.001
 TimerKey = tuple[str, int]
 
 
-class TimerClock:
+class TimerClock(Background):
     """Fires due timers through the pump, while it holds the lease ``LEASE_NAME``.
 
     The decision re-checks under the run's lock by the database clock, so that two clocks never fire one timer twice
     and none fires early; a timer that was refused as early is found again by the next look.
     """
+
+    TASK_NAME = "timers"
 
     def __init__(self, database: Database, pump: Pump, *, holder: str) -> None:
         self._database = database
@@ -47,12 +50,7 @@ class TimerClock:
         self._failed = 0
         self._condition = Condition("timers")
         self._fires: set[asyncio.Task[None]] = set()
-        self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
-
-    def start(self) -> None:
-        """Begin to look."""
-        self._task = asyncio.create_task(self._loop(), name="timers")
 
     async def stop(self) -> None:
         """Stop looking and let begun fires finish."""
@@ -63,11 +61,6 @@ class TimerClock:
         for handle in self._waiting.values():
             handle.cancel()
         await asyncio.gather(*self._fires, return_exceptions=True)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the clock is running."""
-        return self._task is not None and not self._task.done()
 
     async def _loop(self) -> None:
         while not self._stopping.is_set():
