@@ -10,7 +10,7 @@ import msgspec
 import psycopg
 
 from dw_core.engine.rows import Activity, Run, Task, Timer
-from tests.chaos.workers import Ledger
+from tests.chaos.workers import SIGNALS, Ledger
 from tests.unit.engine.invariants import (
     OUTCOMES,
     attempts_26_27_28,
@@ -84,6 +84,8 @@ def _check_ledger(found: dict[str, Found], ledger: Ledger) -> None:
     settled = {task for one in found.values() for task in one.settled_tasks()}
     assert ledger.tasks <= settled, f"23: acknowledged completions are lost: {ledger.tasks - settled}"
     attempts = {name: status for one in found.values() for name, status in one.closed_attempts()}
+    signals = {name for one in found.values() for name in one.signals()}
+    assert ledger.signals <= signals, f"23: acknowledged signals are lost: {ledger.signals - signals}"
     lost = {name for name, status in ledger.attempts.items() if attempts.get(name) != status}
     assert not lost, f"23: acknowledged reports are lost: {lost}"
 
@@ -148,6 +150,12 @@ class Found:
     def settled_tasks(self) -> list[str]:
         """Ids of the workflow tasks that have been closed."""
         return [f"{self.run.run_id}.t{row['task_number']}" for row in self._receipts]
+
+    def signals(self) -> list[str]:
+        """The commands that the recorded signals came with."""
+        sent = [e["payload"]["workflow_command_id"] for e in self.history if e["event_type"] == "SignalReceived"]
+        assert len(sent) <= SIGNALS, "a signal that is sent again is the same signal"
+        return sent
 
     def closed_attempts(self) -> list[tuple[str, str]]:
         """Ids and statuses of the attempts that have been closed."""

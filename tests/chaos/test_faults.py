@@ -16,7 +16,7 @@ from tests.chaos.checker import check, open_runs
 from tests.chaos.client import Client, Cut, exchange
 from tests.chaos.cluster import LEASE_SECONDS, Cluster
 from tests.chaos.proxy import Proxy
-from tests.chaos.workers import QUEUE, WORKFLOW_TYPE, Ledger, Worker
+from tests.chaos.workers import QUEUE, SIGNALS, WORKFLOW_TYPE, Ledger, Worker
 from tests.harness.databases import migrated_database
 from tests.harness.waiting import eventually
 
@@ -31,11 +31,13 @@ class Load:
     def __init__(self, cluster: Cluster, rng: random.Random, *, runs: int, width: int, mischief: float) -> None:
         self.ledger = Ledger()
         self._runs = runs
+        self._startings: asyncio.Queue[str] = asyncio.Queue()
         self._width = width
         self._control = Client(cluster.of("standalone", "api-ingress"), rng, mischief=mischief)
         self.plane = Client(cluster.of("standalone", "matching"), rng, mischief=mischief)
         self.workers = [Worker(f"w{number}", self.plane, rng, self.ledger, mischief=mischief) for number in range(3)]
         self._tasks = [asyncio.create_task(worker.run(width)) for worker in self.workers]
+        self._tasks.append(asyncio.create_task(self._signal()))
         self._tasks.append(asyncio.create_task(self._start()))
 
     @property
@@ -49,8 +51,22 @@ class Load:
             answer = await self._control.send("start", "/api/workflows", body)
             if answer.status == 201:
                 self.ledger.started[body["workflow_id"]] = answer.body["run_id"]
-            elif answer.status != 409:
+            if answer.status in (201, 409):
+                self._startings.put_nowait(body["workflow_id"])
+            else:
                 self.ledger.unexpected.append(f"start {answer.status} {answer.body}")
+
+    async def _signal(self) -> None:
+        """Send every run its signals, among those of the others."""
+        for _ in range(self._runs):
+            workflow_id = await self._startings.get()
+            for number in range(SIGNALS):
+                body = {"input": [number], "request_id": f"{workflow_id}-{number}"}
+                answer = await self._control.send("signal", f"/api/workflows/{workflow_id}/signal/go", body)
+                if answer.status == 202:
+                    self.ledger.signals.add(answer.body["command_id"])
+                else:
+                    self.ledger.unexpected.append(f"signal {answer.status} {answer.body}")
 
     async def stop(self) -> None:
         """End the workers; what they still hold is left to its lease."""
@@ -60,8 +76,8 @@ class Load:
         await asyncio.gather(*self._tasks)
 
     async def all_started(self) -> None:
-        """Return when every workflow id has been answered for."""
-        await self._tasks[-1]
+        """Return when every workflow id and every signal has been answered for."""
+        await asyncio.gather(*self._tasks[-2:])
 
 
 class Faults:

@@ -1,4 +1,4 @@
-"""A workflow that fans out, fans in and goes on, and workers that run it badly."""
+"""A workflow that fans out, fans in, sleeps, and waits for signals, and workers that run it badly."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ ACTIVITY_TYPE = "chaos.activity"
 QUEUE = "chaos"
 PAGE_SIZE = 7
 OUTCOMES = ("ActivityCompleted", "ActivityFailed", "ActivityTimedOut")
+SIGNALS = 3
+"""How many signals a run waits for before it completes."""
+WAIT_SECONDS = 2
 
 
 class Ledger(msgspec.Struct):
-    """What the server has acknowledged: started runs by workflow id, reports on attempts and tasks by their id."""
+    """What the server has acknowledged: started runs by workflow id; attempts, tasks and signals by id."""
 
     started: dict[str, str] = {}
     attempts: dict[str, str] = {}
     tasks: set[str] = set()
+    signals: set[str] = set()
     unexpected: list[str] = []
 
 
@@ -45,7 +49,8 @@ def schedule(**more: Any) -> Json:
 
 
 def next_commands(history: list[Json], width: int) -> list[Json]:
-    """What the workflow does next: a fan-out of ``width``, a side effect with one more activity, then the end.
+    """What the workflow does next: a fan-out of ``width``, a side effect with one more activity and a timer, then it
+    waits for signals until it has them all, and ends.
 
     An empty list means that it waits.
     """
@@ -56,7 +61,15 @@ def next_commands(history: list[Json], width: int) -> list[Json]:
     if len(closed) < len(opened):
         return []
     if len(opened) == width:
-        return [{"type": "record_side_effect", "result": PAYLOAD}, schedule()]
+        return [
+            {"type": "record_side_effect", "result": PAYLOAD},
+            schedule(),
+            {"type": "start_timer", "delay_seconds": 1},
+        ]
+    if not any(e["event_type"] == "TimerFired" and "timer_kind" not in e["payload"] for e in history):
+        return []
+    if sum(e["event_type"] == "SignalReceived" for e in history) < SIGNALS:
+        return [{"type": "open_condition_wait", "condition_key": "signals", "timeout_seconds": WAIT_SECONDS}]
     return [{"type": "complete_workflow", "result": PAYLOAD}]
 
 
