@@ -66,3 +66,13 @@ def test_a_folder_that_cannot_be_used_is_one_sentence(tmp_path: Path, name: str)
     assert dev.process.returncode == 1
     assert output.startswith(f"dw-server: The data folder {tmp_path / name} cannot be used: ")
     assert output.count("\n") == 1
+
+
+def test_every_process_says_where_it_serves_and_that_it_drains(tmp_path: Path) -> None:
+    with running(tmp_path, "--ephemeral", environ={"DW_LOG_LEVEL": "info"}) as dev:
+        before = dev.greeting()
+        for port in (dev.port, dev.port + 2):
+            assert f'"event":"serving on 127.0.0.1 port {port}"' in before
+        dev.process.send_signal(signal.SIGINT)
+        after, _ = dev.process.communicate(timeout=END_SECONDS)
+        assert after.count('"event":"draining"') == 2
