@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         choices=("expand", "contract", "status"),
         help="expand: before new code runs; contract: after old code is gone; status: change nothing",
     )
-    _add(commands, "bootstrap", "Create the default namespace; running it again changes nothing.")
+    _add(commands, "bootstrap", "Expand the schema and create the default namespace; running it again changes nothing.")
     _add(commands, "check-config", "Print the effective configuration without secrets; refuse unknown DW_* names.")
     _add(commands, "version", "Print the version.")
     return parser
