@@ -83,7 +83,7 @@ SELECT pg_temp.run_id(n), 'seed-' || n % 10, 'queue-' || n % 5, 'w-' || n, pg_te
        CASE WHEN state = 1 THEN now() + interval '1 minute' END, CASE WHEN state = 1 THEN 'poll-' || n END,
        now(), now() + interval '30 seconds', now() + n * interval '1 second', CASE WHEN state = 2 THEN 'answer' END, NULL
 FROM generate_series(1, 40000) n,
-     LATERAL (SELECT (CASE WHEN n % 40 = 0 THEN 1 WHEN n % 4 = 1 THEN 0 ELSE 2 END)::smallint AS state) s;
+     LATERAL (SELECT (CASE WHEN n % 400 = 0 THEN 1 WHEN n % 4 = 1 THEN 0 ELSE 2 END)::smallint AS state) s;
 
 INSERT INTO worker_registrations
 SELECT 'seed-' || n % 10, 'worker-' || n, 'queue-' || n % 5, 'build-' || n % 3, 'python', '1', '{}', '{}', '{}',

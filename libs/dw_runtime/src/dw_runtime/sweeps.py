@@ -16,6 +16,7 @@ import structlog
 
 from dw_core.engine.inputs import Input, SweepTask, TimeOutRun
 from dw_core.protocol.problems import Problem
+from dw_runtime.process.background import Background
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.database import Database
 from dw_runtime.telemetry.condition import Condition
@@ -43,13 +44,15 @@ class DueRow(NamedTuple):
         )
 
 
-class Sweeper:
+class Sweeper(Background):
     """Looks every ``interval_seconds``, with one statement, while it holds the lease ``name``.
 
     It finds runs past their deadline and tasks whose lease has lapsed; with ``is_for_deadlines`` activity tasks past
     any of their deadlines instead. At most ``limit`` of each are taken at once; ``recovered`` hears of every task that
     was moved on.
     """
+
+    TASK_NAME = "sweep"
 
     def __init__(
         self,
@@ -71,13 +74,8 @@ class Sweeper:
         self._limit = limit
         self._is_for_deadlines = is_for_deadlines
         self._recovered = recovered
-        self._task: asyncio.Task[None] | None = None
         self._condition = Condition("sweep", sweep=name)
         self._stopping = asyncio.Event()
-
-    def start(self) -> None:
-        """Begin to sweep."""
-        self._task = asyncio.create_task(self._loop(), name=f"sweep-{self._name}")
 
     async def stop(self) -> None:
         """Finish the pass under way and give the lease back."""
@@ -86,11 +84,6 @@ class Sweeper:
         self._stopping.set()
         await self._task
         await _quietly(self._database.rows("drop_lease", self._name, self._holder))
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the loop is running."""
-        return self._task is not None and not self._task.done()
 
     async def _loop(self) -> None:
         while not self._stopping.is_set():

@@ -12,6 +12,7 @@ import msgspec
 import psycopg
 
 from dw_core.queries.task import QueryFailed, QueryState
+from dw_runtime.process.background import Background
 from dw_runtime.store.database import Database, Row
 from dw_runtime.telemetry.condition import Condition
 
@@ -38,11 +39,13 @@ Answer = str | QueryFailed | Lost
 """A blob, the worker's refusal, or nothing any more."""
 
 
-class Answers:
+class Answers(Background):
     """Gives each waiting caller its answer. An answer is taken out of the store when it is found.
 
     ``heard`` counts the wakes: an answer may come before its caller has begun to wait.
     """
+
+    TASK_NAME = "answers"
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -50,22 +53,6 @@ class Answers:
         self._news = asyncio.Event()
         self.heard = 0
         self._condition = Condition("answers")
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin to watch."""
-        self._task = asyncio.create_task(self._loop(), name="answers")
-
-    async def stop(self) -> None:
-        """Stop watching. No caller waits any more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether answers are being watched for."""
-        return self._task is not None and not self._task.done()
 
     def expect(self, query_task_id: str, heard_before: int) -> asyncio.Future[Answer]:
         """Wait for the answer of an admitted query; ``heard_before`` is :attr:`heard` from before its admission."""

@@ -10,39 +10,26 @@ import psycopg
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
 from dw_matching.broker import Broker
+from dw_runtime.process.background import Background
 from dw_runtime.store.database import Database
 from dw_runtime.store.loading import encode_rows
 from dw_runtime.telemetry.condition import Condition
 
 
-class Lookout:
+class Lookout(Background):
     """Finds ready tasks whose wake was lost or that have become due, and polls that repeat an earlier one.
 
     With Redis gone this is how work of other processes is found: nothing is lost, only up to ``interval_seconds``
     (jittered by a fifth) of latency is added.
     """
 
+    TASK_NAME = "lookout"
+
     def __init__(self, database: Database, broker: Broker, *, interval_seconds: float) -> None:
         self._database = database
         self._broker = broker
         self._interval = interval_seconds
         self._condition = Condition("lookout")
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin to look."""
-        self._task = asyncio.create_task(self._loop(), name="lookout")
-
-    async def stop(self) -> None:
-        """Stop looking."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the loop is running."""
-        return self._task is not None and not self._task.done()
 
     async def _loop(self) -> None:
         while True:

@@ -25,7 +25,8 @@ from dw_matching.registry import Registry
 from dw_matching.seats import Grant
 from dw_matching.workflow_bridge import WorkflowTasks
 from dw_runtime.http.call import Handlers
-from dw_runtime.node.node import Loop, Node, new_id
+from dw_runtime.node.node import Node, new_id
+from dw_runtime.process.background import Background
 from dw_runtime.settings import Settings
 from dw_runtime.sweeps import DueRow, Sweeper
 from dw_runtime.telemetry.metrics import Metrics
@@ -159,7 +160,7 @@ class WorkerPlane:
         return {**polls.by_route(), **QueryTaskHandlers(polls, self.query_tasks).by_route()}
 
     @property
-    def loops(self) -> dict[str, Loop]:
+    def loops(self) -> dict[str, Background]:
         """The loops that must be running."""
         return {
             "registry": self.registry,

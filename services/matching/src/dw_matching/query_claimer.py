@@ -14,6 +14,7 @@ from dw_core.limits import QUERY_LEASED_RUN_WAIT_SECONDS
 from dw_core.queries.task import QueryTask
 from dw_matching.broker import Broker
 from dw_matching.query_claims import ClaimedQuery
+from dw_runtime.process.background import Background
 from dw_runtime.pump.claims import Want
 from dw_runtime.store.database import Database, Row
 from dw_runtime.store.loading import encode_rows
@@ -25,13 +26,15 @@ _ERRORS = (psycopg.Error, OSError, TimeoutError)
 Granted = list[tuple[Want, ClaimedQuery]]
 
 
-class QueryClaimer:
+class QueryClaimer(Background):
     """Looks for queries on the queues it is told of, for all polls that wait there.
 
     While one look is under way the next one collects its queues, so that looks grow with the load. A look that fails
     gives its polls back to the broker; the lookout names their queues again within a second. ``claimed`` is told when
     queries have been leased.
     """
+
+    TASK_NAME = "query-claimer"
 
     def __init__(self, database: Database, broker: Broker, *, claimed: Callable[[], None]) -> None:
         self._database = database
@@ -40,22 +43,6 @@ class QueryClaimer:
         self._condition = Condition("queries.claim")
         self._keys: set[WakeKey] = set()
         self._work = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin to look."""
-        self._task = asyncio.create_task(self._loop(), name="query-claimer")
-
-    async def stop(self) -> None:
-        """Stop looking. No poll is held any more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the loop is running."""
-        return self._task is not None and not self._task.done()
 
     def probe(self, keys: Iterable[WakeKey]) -> None:
         """Look at these queues next."""

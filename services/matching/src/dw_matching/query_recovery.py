@@ -17,6 +17,7 @@ import structlog
 
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
+from dw_runtime.process.background import Background
 from dw_runtime.store.database import Database, Row
 from dw_runtime.store.loading import encode_rows
 from dw_runtime.telemetry.condition import Condition
@@ -38,12 +39,14 @@ _ERRORS: Final = (psycopg.Error, OSError, TimeoutError)
 WorkerKey = tuple[str, str]
 
 
-class QueryRecovery:
+class QueryRecovery(Background):
     """Re-offers leased queries and forgets old ones. Asking another worker too does no harm: a query changes nothing.
 
     A worker silent for ``stale_after_seconds`` is gone. ``owners`` gives the workers that hold a poll in this process,
     ``announce`` wakes the polls of a queue.
     """
+
+    TASK_NAME = "query-recovery"
 
     def __init__(
         self,
@@ -65,16 +68,6 @@ class QueryRecovery:
         self._busy_until = 0.0
         self._condition = Condition("queries.sweep")
         self._has_work = asyncio.Event()
-        self._loop_task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin to sweep."""
-        self._loop_task = asyncio.create_task(self._loop(), name="query-recovery")
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the sweep is running."""
-        return self._loop_task is not None and not self._loop_task.done()
 
     def expect_work(self) -> None:
         """This process has leased queries: look often for a while."""
@@ -120,9 +113,7 @@ class QueryRecovery:
 
     async def stop(self) -> None:
         """Stop sweeping and finish what has begun."""
-        if self._loop_task is not None:
-            self._loop_task.cancel()
-            await asyncio.gather(self._loop_task, return_exceptions=True)
+        await super().stop()
         if self._timer is not None:
             self._timer.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)

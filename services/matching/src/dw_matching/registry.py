@@ -15,6 +15,7 @@ from dw_core.engine.inputs import RecoverLeases
 from dw_core.engine.transition import Rejection
 from dw_core.protocol.requests_worker import WorkerHeartbeat, WorkerRegister
 from dw_core.workers.registration import Registration, not_registered, register
+from dw_runtime.process.background import Background
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.database import Database
 from dw_runtime.store.loading import encode_rows
@@ -43,10 +44,12 @@ class Heartbeat(msgspec.Struct, frozen=True):
     is_draining: bool
 
 
-class Registry:
+class Registry(Background):
     """Registers workers and answers who may poll. ``on_leave`` is told of workers that may no longer: their cohort
     drains, or they are not registered any more. ``polling_now`` gives the workers that hold a poll in this process: a
     held poll is a lasting sign of life."""
+
+    TASK_NAME = "registry"
 
     def __init__(
         self,
@@ -64,22 +67,6 @@ class Registry:
         self._polling_now = polling_now
         self._copies: dict[WorkerKey, _Copy] = {}
         self._condition = Condition("registry.refresh")
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin to refresh the workers that poll here."""
-        self._task = asyncio.create_task(self._loop(), name="registry")
-
-    async def stop(self) -> None:
-        """Stop refreshing."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the refreshing loop is running."""
-        return self._task is not None and not self._task.done()
 
     async def register(self, namespace: str, worker_id: str, request: WorkerRegister) -> Registration | Rejection:
         """Store a registration; repeating it changes nothing but the time of contact."""

@@ -9,9 +9,10 @@ import psycopg
 import structlog
 
 from dw_core.engine.inputs import FireTimer
-from dw_core.protocol.problems import Problem
+from dw_runtime.process.background import Background
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.database import Database
+from dw_runtime.telemetry.condition import Condition
 
 log = structlog.get_logger(__name__)
 
@@ -22,6 +23,8 @@ HORIZON_SECONDS: Final = 2.0
 FOUND_MAX: Final = 500
 FULL_PAUSE_SECONDS: Final = 0.02
 """Between two looks that both found all they may take."""
+RETRY_SECONDS: Final = 5.0
+"""How long a timer that could not be fired is left alone."""
 LEASE_NAME: Final = "scheduler-timers"
 LEASE_SECONDS: Final = 5.0
 EARLY_SECONDS: Final = 0.001
@@ -30,25 +33,24 @@ EARLY_SECONDS: Final = 0.001
 TimerKey = tuple[str, int]
 
 
-class TimerClock:
+class TimerClock(Background):
     """Fires due timers through the pump, while it holds the lease ``LEASE_NAME``.
 
     The decision re-checks under the run's lock by the database clock, so that two clocks never fire one timer twice
     and none fires early; a timer that was refused as early is found again by the next look.
     """
 
+    TASK_NAME = "timers"
+
     def __init__(self, database: Database, pump: Pump, *, holder: str) -> None:
         self._database = database
         self._pump = pump
         self._holder = holder
         self._waiting: dict[TimerKey, asyncio.TimerHandle] = {}
+        self._failed = 0
+        self._condition = Condition("timers")
         self._fires: set[asyncio.Task[None]] = set()
-        self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
-
-    def start(self) -> None:
-        """Begin to look."""
-        self._task = asyncio.create_task(self._loop(), name="timers")
 
     async def stop(self) -> None:
         """Stop looking and let begun fires finish."""
@@ -60,18 +62,14 @@ class TimerClock:
             handle.cancel()
         await asyncio.gather(*self._fires, return_exceptions=True)
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether the clock is running."""
-        return self._task is not None and not self._task.done()
-
     async def _loop(self) -> None:
         while not self._stopping.is_set():
             pause = LOOK_SECONDS
             try:
                 pause = await self.look()
+                self._condition.works()
             except (psycopg.Error, OSError, TimeoutError) as error:
-                log.warning("timers.look_failed", error=type(error).__name__)
+                self._condition.failed(error)
             try:
                 await asyncio.wait_for(self._stopping.wait(), pause)
             except TimeoutError:
@@ -83,8 +81,9 @@ class TimerClock:
         A look that found all it may take is followed by another as soon as the last one found is due and those due
         before have been fired.
         """
+        limit = FOUND_MAX + self._failed
         rows = await self._database.rows(
-            "find_due_timers", LEASE_NAME, self._holder, LEASE_SECONDS, HORIZON_SECONDS, FOUND_MAX
+            "find_due_timers", LEASE_NAME, self._holder, LEASE_SECONDS, HORIZON_SECONDS, limit
         )
         loop = asyncio.get_running_loop()
         for run_id, sequence, seconds in rows:
@@ -92,7 +91,7 @@ class TimerClock:
             if key not in self._waiting:
                 delay = seconds + EARLY_SECONDS if seconds > 0 else 0.0
                 self._waiting[key] = loop.call_later(delay, self._begin, key)
-        if len(rows) < FOUND_MAX:
+        if len(rows) < limit:
             return LOOK_SECONDS
         if self._fires:
             await asyncio.wait(self._fires)
@@ -105,10 +104,17 @@ class TimerClock:
         fire.add_done_callback(self._fires.discard)
 
     async def _fire(self, key: TimerKey) -> None:
+        """Submit one timer. One that fails is left alone for a while and keeps none of the others back."""
         run_id, sequence = key
         try:
             await self._pump.submit(FireTimer(run_id=run_id, sequence=sequence))
-        except (psycopg.Error, OSError, Problem) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is logged and tried again
             log.warning("timers.fire_failed", run_id=run_id, error=type(error).__name__)
-        finally:
+            self._failed += 1
+            self._waiting[key] = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._try_again, key)
+        else:
             self._waiting.pop(key, None)
+
+    def _try_again(self, key: TimerKey) -> None:
+        self._failed -= 1
+        self._waiting.pop(key, None)

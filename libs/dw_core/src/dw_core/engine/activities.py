@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from dw_core.engine.activity_outcomes import Failure, expired_timeout, resolve, settle_failure, settle_timeout
 from dw_core.engine.closing import close_attempt
@@ -69,38 +69,46 @@ def _owned(owner: str | None, report: ActivityInput, base: dict[str, Any]) -> Re
 
 def decide_complete(snapshot: Snapshot, report: CompleteActivity, now: datetime) -> Outcome:
     """Record the result and wake the run, once."""
-    held = guard(snapshot, report)
-    if isinstance(held, Rejection):
-        return held
-    if isinstance(held, Attempt):
-        return _repeat(snapshot, report, held, "completed")
-    writer = RunWriter(snapshot, now)
-    late = _refuse_overdue(writer, report, held, "completed")
-    if late is not None:
-        return late
-    activity = snapshot.activities[report.sequence]
-    reply = _recorded(report, "completed")
-    writer.transition.attempts.append(close_attempt(held, "completed", now, reply))
+    closed = _close_attempt(snapshot, report, now, "completed")
+    if not isinstance(closed, _Closed):
+        return closed
     payload = {"result": report.result, "payload_codec": "avro"}
-    resolve(writer, activity, held, "completed", "ActivityCompleted", payload)
-    return _finish(writer, reply)
+    activity = snapshot.activities[report.sequence]
+    resolve(closed.writer, activity, closed.task, "completed", "ActivityCompleted", payload)
+    return _finish(closed.writer, closed.reply)
 
 
 def decide_fail(snapshot: Snapshot, report: FailActivity, now: datetime) -> Outcome:
     """Schedule the next attempt, or record the failure and wake the run."""
+    closed = _close_attempt(snapshot, report, now, "failed")
+    if not isinstance(closed, _Closed):
+        return closed
+    activity = snapshot.activities[report.sequence]
+    settle_failure(closed.writer, activity, closed.task, Failure.reported(report.failure))
+    return _finish(closed.writer, closed.reply)
+
+
+class _Closed(NamedTuple):
+    """A report that counts: its attempt is closed, and what follows from it is up to the caller."""
+
+    writer: RunWriter
+    task: Task
+    reply: dict[str, Any]
+
+
+def _close_attempt(snapshot: Snapshot, report: ActivityInput, now: datetime, outcome: str) -> _Closed | Outcome:
     held = guard(snapshot, report)
     if isinstance(held, Rejection):
         return held
     if isinstance(held, Attempt):
-        return _repeat(snapshot, report, held, "failed")
+        return _repeat(snapshot, report, held, outcome)
     writer = RunWriter(snapshot, now)
-    late = _refuse_overdue(writer, report, held, "failed")
+    late = _refuse_overdue(writer, report, held, outcome)
     if late is not None:
         return late
-    reply = _recorded(report, "failed")
-    writer.transition.attempts.append(close_attempt(held, "failed", now, reply))
-    settle_failure(writer, snapshot.activities[report.sequence], held, Failure.reported(report.failure))
-    return _finish(writer, reply)
+    reply = _recorded(report, outcome)
+    writer.transition.attempts.append(close_attempt(held, outcome, now, reply))
+    return _Closed(writer, held, reply)
 
 
 def decide_heartbeat(snapshot: Snapshot, report: HeartbeatActivity, now: datetime) -> Outcome:

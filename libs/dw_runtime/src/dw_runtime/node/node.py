@@ -7,7 +7,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Protocol
 
 import msgspec
 import redis.asyncio as redis
@@ -29,6 +28,7 @@ from dw_runtime.http.application import Application
 from dw_runtime.http.call import Handlers
 from dw_runtime.http.shell import Shell, ShellSettings
 from dw_runtime.node.limits import auth_settings, capability_options, core_limits, discovery_limits
+from dw_runtime.process.background import Background
 from dw_runtime.pump.claims import Waiters
 from dw_runtime.pump.pump import Pump
 from dw_runtime.settings import Settings, SettingsError
@@ -40,24 +40,6 @@ from dw_runtime.telemetry.logs import configure_logs
 from dw_runtime.telemetry.metrics import Metrics
 from dw_runtime.version import server_version
 from dw_runtime.wake.bus import NoBus, RedisBus, WakeBus
-
-
-class Loop(Protocol):
-    """A background loop of a role: it must be running as long as the process does."""
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether it is running."""
-
-
-class Service(Loop, Protocol):
-    """A loop that runs while the stores are open."""
-
-    def start(self) -> None:
-        """Begin to run."""
-
-    async def stop(self) -> None:
-        """Stop; no request is running any more."""
 
 
 def new_id() -> str:
@@ -107,15 +89,15 @@ class Node:
         self.pump = Pump(
             settings.stores.database_url, self.metrics, limits=self.limits, publish=self._publish, waiters=self.waiters
         )
-        self._loops: dict[str, Loop] = {"pump": self.pump}
-        self._services: list[Service] = []
+        self._loops: dict[str, Background] = {"pump": self.pump}
+        self._services: list[Background] = []
         self.shell: Shell | None = None
         self.app: Application | None = None
 
     def _publish(self, keys: Iterable[WakeKey]) -> None:
         self.bus.publish(keys)
 
-    def join(self, name: str, service: Service) -> None:
+    def join(self, name: str, service: Background) -> None:
         """Start a service when the stores are open and stop it before they close; ``name`` shows in ``/livez``."""
         self._services.append(service)
         self._loops[name] = service
@@ -139,7 +121,7 @@ class Node:
         else:
             callback()
 
-    def serve(self, handlers: Handlers, loops: dict[str, Loop]) -> Application:
+    def serve(self, handlers: Handlers, loops: dict[str, Background]) -> Application:
         """Build the shell and the application around the role's handlers; ``loops`` show in ``/livez``."""
         settings = self.settings
         self._loops.update(loops)

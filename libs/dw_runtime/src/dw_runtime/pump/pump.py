@@ -17,6 +17,7 @@ from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection, WakeKey
 from dw_core.limits import Limits
 from dw_core.protocol.problems import Problem
+from dw_runtime.process.background import Background
 from dw_runtime.pump.claims import Claims, Waiters, Want
 from dw_runtime.pump.dispatch import Granted, dispatch, missing_pages, ready_tasks, with_pages
 from dw_runtime.store.link import Call, Link, Transaction
@@ -43,7 +44,7 @@ class _Waiting(msgspec.Struct):
     since: float
 
 
-class Pump:
+class Pump(Background):
     """Runs inputs and probes in transactions, one batch at a time, on a connection of its own.
 
     One batch at a time keeps a process from waiting for its own row locks and lets batches grow with the load; other
@@ -51,6 +52,8 @@ class Pump:
     error splits the batch and the inputs are retried one by one; conflicts of two transactions (40001, 40P01, a
     workflow id started twice) are retried here and nowhere else.
     """
+
+    TASK_NAME = "pump"
 
     def __init__(
         self,
@@ -72,12 +75,7 @@ class Pump:
         self._probes: set[WakeKey] = set()
         self._work = asyncio.Event()
         self._is_closing = False
-        self._task: asyncio.Task[None] | None = None
         metrics.pump_queue_inputs.set_function(lambda: float(len(self._waiting)))
-
-    def start(self) -> None:
-        """Begin to run batches."""
-        self._task = asyncio.create_task(self._loop(), name="pump")
 
     async def stop(self) -> None:
         """Finish what waits, then stop."""
@@ -86,11 +84,6 @@ class Pump:
         if self._task is not None:
             await self._task
         await self._link.close()
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether batches are being run."""
-        return self._task is not None and not self._task.done()
 
     async def submit(self, change: Input) -> Reply:
         """Have an input decided and committed; returns its reply.

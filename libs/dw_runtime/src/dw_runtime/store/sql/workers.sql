@@ -56,11 +56,18 @@ RETURNING w.last_heartbeat_at, w.heartbeat_interval_seconds, EXISTS (
 WITH named AS (
     SELECT * FROM json_to_recordset($1::json) AS n(namespace text, worker_id text, is_present boolean)
 ),
+-- One that is locked is being refreshed by another process just now.
+present AS MATERIALIZED (
+    SELECT w.namespace, w.worker_id
+    FROM named n
+    JOIN worker_registrations w USING (namespace, worker_id)
+    WHERE n.is_present AND w.last_heartbeat_at < dw_now() - make_interval(secs => $2)
+    FOR NO KEY UPDATE OF w SKIP LOCKED
+),
 touched AS (
     UPDATE worker_registrations w SET last_heartbeat_at = dw_now()
-    FROM named n
-    WHERE w.namespace = n.namespace AND w.worker_id = n.worker_id AND n.is_present
-      AND w.last_heartbeat_at < dw_now() - make_interval(secs => $2)
+    FROM present p
+    WHERE w.namespace = p.namespace AND w.worker_id = p.worker_id
 )
 SELECT row_to_json(found)::text
 FROM (
