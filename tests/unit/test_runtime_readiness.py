@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from dw_core.coordination.counters import CoordinationCounters
 from dw_core.discovery.fleet import FleetWorker
@@ -122,6 +123,19 @@ async def test_redis_that_fails_or_is_absent_only_warns(cache: Cache | None, sto
     assert status == 200
     check = body["checks"]["cache"]
     assert (check["status"], check["store"], check["correctness_substrate"]) == ("warning", store, "database")
+
+
+async def test_the_log_names_what_keeps_a_node_from_being_ready() -> None:
+    process = Process(auth="missing")
+    process.store.has_namespace = False
+    with capture_logs() as logs:
+        await process.get("ready")
+    assert logs == [
+        {"event": "readiness.changed", "log_level": "warning", "failing": ["default_namespace", "auth"]},
+    ]
+    with capture_logs() as logs:
+        await Process().get("ready")
+    assert logs == [{"event": "readiness.changed", "log_level": "info", "failing": []}]
 
 
 async def test_a_lost_database_blocks_and_degrades() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import psycopg
+
 from dw_core.engine.commands.parsed import CompleteWorkflow, FailWorkflow, ScheduleActivity
+from dw_core.engine.inputs import FailWorkflowTask
 from dw_core.engine.rows import RetryPolicy, Timeouts
 from dw_core.payloads.codec import EMPTY_LIST_BLOB, encode_blob
 from tests.contract.control.conftest import Send
@@ -65,6 +68,34 @@ async def test_a_new_run_waits_for_its_workflow_task(plane: ControlPlane, send: 
         }
         assert (body["failure"], body["error"], body["failures"]) == (None, None, [])
         assert (body["compatibility_status"], body["compatibility_supported_in_fleet"]) == ("compatible", True)
+
+
+async def test_a_run_whose_task_keeps_failing_says_so(plane: ControlPlane, send: Send, database_url: str) -> None:
+    run_id = await start(send)
+    task = (await plane.claim("default")).task
+    assert task.lease_owner is not None
+    await plane.pump.submit(
+        FailWorkflowTask(
+            run_id=run_id,
+            namespace=task.namespace,
+            task_number=task.task_number,
+            lease_owner=task.lease_owner,
+            attempt=task.attempt,
+            message="It broke.",
+        )
+    )
+    body = (await send("GET", "/workflows/order-1")).json
+    assert (body["wait_kind"], body["wait_reason"]) == (
+        "workflow_task",
+        "The workflow task has failed 1 time in a row; the log of its worker says why.",
+    )
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        await connection.execute(
+            "UPDATE workflow_runs SET task_failure_count = 5, replay_blocked = true WHERE run_id = %s", (run_id,)
+        )
+    assert (await send("GET", "/workflows/order-1")).json["wait_reason"] == (
+        "Replay of the workflow has failed 5 times in a row; the log of its worker says why."
+    )
 
 
 async def test_a_run_with_open_activities_waits_for_them(plane: ControlPlane, send: Send) -> None:

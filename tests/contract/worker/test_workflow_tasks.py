@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.contract.worker.client import COMPLETE, HI_BOB, QUEUE, WAITING, WORKER, Client, fence, schedule, side_effect
 from tests.harness.worker_plane import ServedPlane, worker_plane
@@ -153,6 +154,42 @@ async def test_a_failed_task_comes_back_after_a_pause(client: Client, served: Se
     again = await client.take()
     assert again["task_id"] == body["next_task_id"]
     assert await client.status() == "pending"
+
+
+async def test_the_log_says_which_task_failed_and_why(client: Client) -> None:
+    await client.start()
+    task = await client.take()
+    with capture_logs() as logs:
+        await client.post(f"/workflow-tasks/{task['task_id']}/fail", {**fence(task), **FAILURE})
+    assert [line for line in logs if line["event"] == "workflow_task.failed"] == [
+        {
+            "event": "workflow_task.failed",
+            "log_level": "warning",
+            "run_id": task["run_id"],
+            "task_number": 1,
+            "worker_id": WORKER,
+            "failure_type": "ValueError",
+            "message": "It broke.",
+        }
+    ]
+
+
+async def test_the_log_says_which_commands_were_refused(client: Client) -> None:
+    await client.start()
+    task = await client.take()
+    with capture_logs() as logs:
+        answer = await client.complete(task, {"type": "nonsense"})
+    assert [line for line in logs if line["event"] == "workflow_task.refused"] == [
+        {
+            "event": "workflow_task.refused",
+            "log_level": "warning",
+            "run_id": task["run_id"],
+            "task_number": 1,
+            "worker_id": WORKER,
+            "reason": "validation_failed",
+            "errors": answer.json["errors"],
+        }
+    ]
 
 
 async def test_a_heartbeat_renews_the_lease(client: Client) -> None:

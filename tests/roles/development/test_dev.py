@@ -6,8 +6,11 @@ import http.client
 import signal
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from dw_standalone import administration
+from dw_standalone.embedded import EmbeddedServices
 from tests.harness.development import Dev, running
 from tests.harness.waiting import wait_until
 
@@ -64,5 +67,31 @@ def test_a_folder_that_cannot_be_used_is_one_sentence(tmp_path: Path, name: str)
     dev = Dev(tmp_path, "--data-dir", name)
     output, _ = dev.process.communicate(timeout=30)
     assert dev.process.returncode == 1
-    assert output.startswith(f"dw-server: The data folder {tmp_path / name} cannot be used: ")
-    assert output.count("\n") == 1
+    assert output == (
+        f"dw-server: The data folder {tmp_path / name} cannot be used: it, or what it should be in, is not a folder; "
+        "choose another one with --data-dir.\n"
+    )
+
+
+def test_a_data_folder_with_another_schema_is_one_sentence(tmp_path: Path) -> None:
+    with EmbeddedServices(tmp_path / "data") as services:
+        administration.run_migration(services.database_url, "expand")
+        with psycopg.connect(services.database_url) as connection:
+            connection.execute("UPDATE schema_migrations SET checksum = 'another'")
+    dev = Dev(tmp_path, "--data-dir", "data")
+    output, _ = dev.process.communicate(timeout=30)
+    assert dev.process.returncode == 1
+    assert output == (
+        "dw-server: The data folder data was written by another version of the server, with another schema; "
+        "delete it or choose another one with --data-dir.\n"
+    )
+
+
+def test_every_process_says_where_it_serves_and_that_it_drains(tmp_path: Path) -> None:
+    with running(tmp_path, "--ephemeral", environ={"DW_LOG_LEVEL": "info"}) as dev:
+        before = dev.greeting()
+        for port in (dev.port, dev.port + 2):
+            assert f'"event":"serving on 127.0.0.1 port {port}"' in before
+        dev.process.send_signal(signal.SIGINT)
+        after, _ = dev.process.communicate(timeout=END_SECONDS)
+        assert after.count('"event":"draining"') == 2

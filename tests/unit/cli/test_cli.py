@@ -70,6 +70,25 @@ def test_an_illegal_setting_ends_with_code_78(
     assert capsys.readouterr().err == "dw-server: DW_PROCESSES must be at least 1, not 0.\n"
 
 
+@pytest.mark.parametrize(
+    ("command", "port", "reason"),
+    [
+        ("dev", "0", "must be a number from 1 to 65533, not '0'"),
+        ("dev", "65534", "must be a number from 1 to 65533, not '65534'"),
+        ("standalone", "65536", "must be a number from 0 to 65535, not '65536'"),
+        ("matching", "-1", "must be a number from 0 to 65535, not '-1'"),
+        ("scheduler", "http", "must be a number from 0 to 65535, not 'http'"),
+    ],
+)
+def test_a_number_that_is_no_port_is_wrong_usage(
+    command: str, port: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([command, f"--port={port}"])
+    assert end.value.code == 2
+    assert capsys.readouterr().err.endswith(f"error: argument --port: {reason}\n")
+
+
 def test_dev_refuses_a_port_in_use_before_it_starts_anything(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

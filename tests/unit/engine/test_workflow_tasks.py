@@ -288,6 +288,13 @@ def test_a_batch_that_records_nothing_on_a_run_that_waits_for_nothing_is_refused
     accepted(world.complete(task, version("c", 1), finish()))
 
 
+@pytest.mark.parametrize(("kind", "shown"), [(None, ""), ("", ""), (7, ""), ("x" * 65, ": " + "x" * 64)])
+def test_the_refusal_shows_no_more_of_a_command_type_than_a_name_needs(world: World, kind: object, shown: str) -> None:
+    world.start()
+    refusal = rejected(world.complete(world.claim_workflow().task, {"type": kind}))
+    assert refusal.fields["errors"] == {"commands.0.type": [f"is not a supported command type{shown}"]}
+
+
 def test_an_invalid_batch_is_refused_whole_and_the_lease_stays(world: World) -> None:
     world.start()
     task = world.claim_workflow().task
@@ -296,8 +303,8 @@ def test_an_invalid_batch_is_refused_whole_and_the_lease_stays(world: World) -> 
     assert refusal.fields == {
         "task_id": f"{task.run_id}.t1",
         "workflow_task_attempt": 1,
-        "errors": {"commands.1.type": ["is not a supported command type"]},
-        "validation_errors": {"commands.1.type": ["is not a supported command type"]},
+        "errors": {"commands.1.type": ["is not a supported command type: no_such_command"]},
+        "validation_errors": {"commands.1.type": ["is not a supported command type: no_such_command"]},
     }
     assert world.memory.image() == image
     accepted(world.complete(task, activity()))

@@ -208,6 +208,11 @@ def test_a_redis_url_that_cannot_be_read_is_refused_without_being_quoted(url: st
     assert refused.value.__suppress_context__ or refused.value.__context__ is None
 
 
+def test_a_redis_url_of_another_scheme_is_told_the_right_ones() -> None:
+    with pytest.raises(SettingsError, match=r"^The Redis URL must begin with redis://, rediss:// or unix://\.$"):
+        load({"REDIS_URL": "http://cache:6379"})
+
+
 def test_several_hosts_and_strange_passwords_are_read() -> None:
     for url in ("postgresql://h1:5432,h2/x", "postgresql://bob:a#b?c@h/x", "postgresql:///x?host=/run/postgresql"):
         assert load({"DATABASE_URL": url}).stores.database_url == url

@@ -116,9 +116,9 @@ def _wait(row: DescribedRun) -> tuple[str | None, str | None]:
     """What the run waits for; null when it is closed, or its code has yet to say."""
     if row.run.is_terminal:
         return None, None
-    if row.has_workflow_task:
-        return "workflow_task", "A workflow task is open."
     run = row.run
+    if row.has_workflow_task:
+        return "workflow_task", _open_task(run.task_failure_count, is_blocked=run.replay_blocked)
     if run.open_activity_count:
         return "activity", _count(run.open_activity_count, "activity is open.", "activities are open.")
     if run.open_wait is not None:
@@ -126,6 +126,13 @@ def _wait(row: DescribedRun) -> tuple[str | None, str | None]:
     if run.open_timer_count:
         return "timer", _count(run.open_timer_count, "timer is pending.", "timers are pending.")
     return None, None
+
+
+def _open_task(failures: int, *, is_blocked: bool) -> str:
+    if not failures:
+        return "A workflow task is open."
+    what = "Replay of the workflow" if is_blocked else "The workflow task"
+    return f"{what} has failed {_count(failures, 'time', 'times')} in a row; the log of its worker says why."
 
 
 def _count(count: int, one: str, many: str) -> str:

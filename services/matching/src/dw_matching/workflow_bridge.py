@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import structlog
 
 from dw_core.engine.commands.parse import parse_commands
 from dw_core.engine.inputs import (
@@ -31,6 +32,11 @@ from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
 from dw_runtime.store.database import Database
 from dw_runtime.store.pages import read_page
+
+log = structlog.get_logger()
+
+LOGGED_MESSAGE_CHARACTERS = 500
+_REFUSED_COMMANDS = ("validation_failed", "structural_limit_exceeded")
 
 
 class WorkflowTasks:
@@ -133,7 +139,19 @@ class WorkflowTasks:
             await self._pump.submit(SweepTask(run_id=report.run_id, task_number=report.task_number))
         elif isinstance(reply, Rejection) and reply.reason == "run_timed_out":
             await self._pump.submit(TimeOutRun(run_id=report.run_id))
+        _log_trouble(report, reply)
         return settle(reply)
+
+
+def _log_trouble(report: WorkflowTaskInput, reply: dict[str, Any] | Rejection) -> None:
+    """Log a failed task and a refused batch of commands: the run stands still until somebody sees to its worker."""
+    named = {"run_id": report.run_id, "task_number": report.task_number, "worker_id": report.lease_owner}
+    if isinstance(reply, Rejection):
+        if isinstance(report, CompleteWorkflowTask) and reply.reason in _REFUSED_COMMANDS:
+            log.warning("workflow_task.refused", **named, reason=reply.reason, errors=reply.fields.get("errors"))
+    elif isinstance(report, FailWorkflowTask) and reply["outcome"] == "failed":
+        message = report.message[:LOGGED_MESSAGE_CHARACTERS]
+        log.warning("workflow_task.failed", **named, failure_type=report.failure_type, message=message)
 
 
 def _fence(namespace: str, task_id: str, lease_owner: str, attempt: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from dw_standalone import administration, development
 from dw_standalone.roles import ROLES, run_role
 
 DEFAULT_DATA_FOLDER = ".dw"
+PORT_MAX = 65535
+DEV_PORT_MAX = PORT_MAX - 2  # the scheduler listens two above it
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,7 +63,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, role in ROLES.items():
-        _add_address(_add(commands, name, role.summary), "DW_HTTP_HOST or 0.0.0.0", "DW_HTTP_PORT or 8080")
+        options = _add(commands, name, role.summary)
+        options.add_argument("--host", help="address to listen on (default: DW_HTTP_HOST or 0.0.0.0)")
+        options.add_argument(
+            "--port", type=_port(0, PORT_MAX), help="port to listen on (default: DW_HTTP_PORT or 8080)"
+        )
+        options.add_argument(
+            "--processes", type=int, help="worker processes sharing the port (default: DW_PROCESSES or 1)"
+        )
     _add_dev(commands)
     migrate = _add(commands, "migrate", "Change the database schema, or show where it stands.")
     migrate.add_argument(
@@ -69,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         choices=("expand", "contract", "status"),
         help="expand: before new code runs; contract: after old code is gone; status: change nothing",
     )
-    _add(commands, "bootstrap", "Create the default namespace; running it again changes nothing.")
+    _add(commands, "bootstrap", "Expand the schema and create the default namespace; running it again changes nothing.")
     _add(commands, "check-config", "Print the effective configuration without secrets; refuse unknown DW_* names.")
     _add(commands, "version", "Print the version.")
     return parser
@@ -81,15 +90,27 @@ def _add(
     return commands.add_parser(name, help=summary, description=summary)
 
 
-def _add_address(parser: argparse.ArgumentParser, host: str, port: str) -> None:
-    parser.add_argument("--host", help=f"address to listen on (default: {host})")
-    parser.add_argument("--port", type=int, help=f"port to listen on (default: {port})")
-    parser.add_argument("--processes", type=int, help="worker processes sharing the port (default: DW_PROCESSES or 1)")
+def _port(lowest: int, highest: int) -> Callable[[str], int]:
+    """What reads a port of an argument and refuses one outside the range."""
+
+    def read(text: str) -> int:
+        if text.isascii() and text.isdigit() and lowest <= int(text) <= highest:
+            return int(text)
+        raise argparse.ArgumentTypeError(f"must be a number from {lowest} to {highest}, not {text!r}")
+
+    return read
 
 
 def _add_dev(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     dev = _add(commands, "dev", "Run everything on this machine, with embedded Postgres and Valkey.")
-    _add_address(dev, "127.0.0.1", "8080; with --split also the next two")
+    dev.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
+    dev.add_argument(
+        "--port",
+        type=_port(1, DEV_PORT_MAX),
+        help="port to listen on (default: 8080); the scheduler takes the one two above it, and with --split the "
+        "worker plane the one between",
+    )
+    dev.add_argument("--processes", type=int, help="worker processes sharing the port (default: 1)")
     data = dev.add_mutually_exclusive_group()
     data.add_argument(
         "--data-dir",

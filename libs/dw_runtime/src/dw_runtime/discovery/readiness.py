@@ -105,10 +105,20 @@ class Readiness:
     async def _evaluate(self) -> Prerequisites:
         known = await self._read()
         before = self._prerequisites.value
-        if before is None or before.blocked != known.blocked:
-            blocked_by = [] if known.blocked is None else list(known.blocked.blocked_by)
-            (log.warning if blocked_by else log.info)("readiness.changed", blocked_by=blocked_by)
+        failing = self._failing(known)
+        if before is None or self._failing(before) != failing:
+            (log.warning if failing else log.info)("readiness.changed", failing=failing)
         return known
+
+    def _failing(self, known: Prerequisites) -> list[str]:
+        """The checks without which the node is not ready, as far as an evaluation of the database tells."""
+        checks = {
+            "database": known.database,
+            "migrations": known.migrations,
+            "default_namespace": self._namespace_check(known.state),
+            "auth": self._auth_check(),
+        }
+        return [name for name, check in checks.items() if check["status"] not in _GOOD]
 
     async def _read(self) -> Prerequisites:
         try:

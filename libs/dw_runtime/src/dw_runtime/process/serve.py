@@ -38,6 +38,7 @@ async def serve(role: Role, listener: socket.socket, drain_seconds: int) -> None
     # What start-up has built stays; the collector need not walk it again for every few thousand requests.
     gc.collect()
     gc.freeze()
+    log.info("serving on %s port %d", *listener.getsockname()[:2])
     try:
         requests = Requests(role.app)
         server = asyncio.create_task(
@@ -49,6 +50,7 @@ async def serve(role: Role, listener: socket.socket, drain_seconds: int) -> None
         await asyncio.wait({server, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         if not server.done():
+            log.info("draining")
             await _drain(role, drain_seconds)
             closing.set()
             await requests.end(drain_seconds)

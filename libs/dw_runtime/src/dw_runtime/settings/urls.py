@@ -56,6 +56,8 @@ def normal_database_url(url: str) -> str:
 
 def checked_redis_url(url: str) -> str:
     """The URL as it is; raises :class:`SettingsError` like :func:`normal_database_url`."""
+    if not url.startswith(("redis://", "rediss://", "unix://")):
+        raise SettingsError("The Redis URL must begin with redis://, rediss:// or unix://.")
     try:
         parse_url(url)  # type: ignore[no-untyped-call]  # redis ships it untyped
     except ValueError:

@@ -35,6 +35,10 @@ class MigrationError(StartupError):
     """A migration cannot be applied; the message says which and why."""
 
 
+class SchemaDiffers(MigrationError):
+    """The database was migrated by code whose migrations have another content."""
+
+
 async def expand(database_url: str) -> list[str]:
     """Apply the expand files this database does not have; returns their names.
 
@@ -100,7 +104,7 @@ def _check(applied: Mapping[str, str], phase: Phase) -> None:
     for migration in migrations():
         recorded = applied.get(migration.key)
         if recorded is not None and recorded != migration.checksum:
-            raise MigrationError(
+            raise SchemaDiffers(
                 f"The migration {migration.key} was applied to this database with another content; "
                 "restore the file as it was released and add a new migration instead of changing it."
             )

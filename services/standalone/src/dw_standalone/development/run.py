@@ -16,6 +16,7 @@ from msgspec import structs
 
 from dw_runtime.process import StartupError
 from dw_runtime.process.listen import open_listener
+from dw_runtime.store.migrate import SchemaDiffers
 from dw_runtime.telemetry.logs import configure_logs
 from dw_standalone import administration
 from dw_standalone.development.plan import DEFAULT_HOST, DEFAULT_PORT, TOKEN, Process, plan
@@ -60,13 +61,26 @@ def run(
             ) as services,
         ):
             stores = structs.replace(given.stores, database_url=services.database_url, redis_url=services.redis_url)
-            administration.run_migration(services.database_url, "expand")
+            _expand(services.database_url, None if given.stores.database_url else data_folder)
             administration.run_bootstrap(structs.replace(given, stores=stores))
             prepared = _with_stores(environ, services)
             _run_roles(plan(prepared, host, port, processes, is_split), services, data_folder)
     except Stopped:
         print("Stopped.", flush=True)
     return 0
+
+
+def _expand(database_url: str, data_folder: Path | None) -> None:
+    """Migrate the database, which is embedded in ``data_folder`` unless that is None."""
+    try:
+        administration.run_migration(database_url, "expand")
+    except SchemaDiffers as error:
+        if data_folder is None:
+            raise
+        raise StartupError(
+            f"The data folder {data_folder} was written by another version of the server, with another schema; "
+            "delete it or choose another one with --data-dir."
+        ) from error
 
 
 def _with_stores(environ: Mapping[str, str], services: EmbeddedServices) -> dict[str, str]:

@@ -113,8 +113,10 @@ class EmbeddedServices:
             folder.mkdir(mode=0o711, parents=True, exist_ok=True)
             self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
+            is_other = isinstance(error, FileExistsError | NotADirectoryError)
+            reason = "it, or what it should be in, is not a folder" if is_other else error.strerror
             raise EmbeddedError(
-                f"The data folder {folder} cannot be used: {error.strerror}; choose another one with --data-dir."
+                f"The data folder {folder} cannot be used: {reason}; choose another one with --data-dir."
             ) from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

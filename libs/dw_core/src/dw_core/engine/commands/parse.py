@@ -45,6 +45,7 @@ _SCOPE: dict[str, frozenset[str]] = {
 
 
 CONDITION_KEY_MAX = 128
+SHOWN_TYPE_CHARACTERS = 64
 _CONDITION_KEY = re.compile(r"[A-Za-z0-9._:-]+", re.ASCII)
 
 
@@ -67,11 +68,15 @@ def parse_commands(commands: Sequence[Any]) -> tuple[Parsed | None, dict[str, li
     return (None, errors) if errors else (Parsed(commands=tuple(parsed)), errors)
 
 
+def _shown(kind: object) -> str:
+    return f": {kind[:SHOWN_TYPE_CHARACTERS]}" if isinstance(kind, str) and kind else ""
+
+
 def _parse(fields: Fields, command: Mapping[str, Any]) -> WorkflowCommand | None:
     kind = command.get("type")
     parser = _PARSERS.get(kind) if isinstance(kind, str) else None
     if parser is None:
-        fields.error("type", "is not a supported command type")
+        fields.error("type", f"is not a supported command type{_shown(kind)}")
         return None
     for field, allowed in _SCOPE.items():
         if command.get(field) is not None and kind not in allowed:
