@@ -22,6 +22,8 @@ from tests.harness.waiting import eventually
 
 SHAPES = {"standalone": ("standalone", "scheduler"), "split": ("api-ingress", "matching", "matching", "scheduler")}
 RUNS = 25
+STEPS_OF_A_RUN = 10
+"""Fewer than a run has: by this the load knows when to start one more."""
 EVENTS_BETWEEN_FAULTS = 20
 
 
@@ -31,7 +33,9 @@ class Load:
     def __init__(self, cluster: Cluster, rng: random.Random, *, runs: int, width: int, mischief: float) -> None:
         self.ledger = Ledger()
         self._runs = runs
-        self._startings: asyncio.Queue[str] = asyncio.Queue()
+        self.started = 0
+        self.is_enough = False
+        self._startings: asyncio.Queue[str | None] = asyncio.Queue()
         self._width = width
         self._control = Client(cluster.of("standalone", "api-ingress"), rng, mischief=mischief)
         self.plane = Client(cluster.of("standalone", "matching"), rng, mischief=mischief)
@@ -46,8 +50,11 @@ class Load:
         return len(self.ledger.tasks) + len(self.ledger.attempts)
 
     async def _start(self) -> None:
-        for number in range(self._runs):
-            body = {"workflow_id": f"chaos-{number}", "workflow_type": WORKFLOW_TYPE, "task_queue": QUEUE}
+        """Start the first runs, then as many as keep the workers busy until the faults are over."""
+        while self.started < self._runs or not self.is_enough:
+            await eventually(self._has_room, "there is room for one more run", 90)
+            body = {"workflow_id": f"chaos-{self.started}", "workflow_type": WORKFLOW_TYPE, "task_queue": QUEUE}
+            self.started += 1
             answer = await self._control.send("start", "/api/workflows", body)
             if answer.status == 201:
                 self.ledger.started[body["workflow_id"]] = answer.body["run_id"]
@@ -55,11 +62,15 @@ class Load:
                 self._startings.put_nowait(body["workflow_id"])
             else:
                 self.ledger.unexpected.append(f"start {answer.status} {answer.body}")
+        self._startings.put_nowait(None)
+
+    async def _has_room(self) -> bool:
+        open_runs = self.started - self.progress // STEPS_OF_A_RUN
+        return open_runs < self._runs or self.is_enough
 
     async def _signal(self) -> None:
         """Send every run its signals, among those of the others."""
-        for _ in range(self._runs):
-            workflow_id = await self._startings.get()
+        while (workflow_id := await self._startings.get()) is not None:
             for number in range(SIGNALS):
                 body = {"input": [number], "request_id": f"{workflow_id}-{number}"}
                 answer = await self._control.send("signal", f"/api/workflows/{workflow_id}/signal/go", body)
@@ -76,7 +87,8 @@ class Load:
         await asyncio.gather(*self._tasks)
 
     async def all_started(self) -> None:
-        """Return when every workflow id and every signal has been answered for."""
+        """Start no more; return when every workflow id and every signal has been answered for."""
+        self.is_enough = True
         await asyncio.gather(*self._tasks[-2:])
 
 
@@ -200,6 +212,6 @@ async def test_no_fault_loses_or_doubles_a_step(
 
                 await eventually(all_closed, "every run ends once the faults are over", 60)
                 await load.stop()
-                assert check(database_url, QUEUE, load.ledger, complete=True) == RUNS
+                assert check(database_url, QUEUE, load.ledger, complete=True) == load.started
                 assert "never retrieved" not in cluster.logs()
                 assert "Traceback" not in cluster.logs()
