@@ -56,6 +56,35 @@ def test_check_config_shows_settings_and_refuses_unknown_names(
     assert shown.err == ("dw-server: error: DW_PROCESES is not a setting of this server. Did you mean DW_PROCESSES?\n")
 
 
+@pytest.mark.parametrize(
+    ("environ", "reason"),
+    [
+        ({}, "No database is configured"),
+        ({"DATABASE_URL": "postgresql://h/d", "DW_SERVER_TOPOLOGY_SHAPE": "odd"}, "the shape is unknown"),
+        (
+            {"DATABASE_URL": "postgresql://h/d", "DW_SERVER_PROCESS_CLASS": "control_plane_node"},
+            "contradicts the entry point",
+        ),
+    ],
+)
+def test_check_config_says_what_keeps_a_role_from_starting(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], environ: dict[str, str], reason: str
+) -> None:
+    monkeypatch.setenv("DW_AUTH_TOKEN", "hidden")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert main(["check-config"]) == 0
+    assert main(["check-config", "matching"]) == 78
+    assert reason in capsys.readouterr().err
+
+
+def test_check_config_passes_a_role_that_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DW_AUTH_TOKEN", "hidden")
+    monkeypatch.setenv("DATABASE_URL", "postgresql://h/d")
+    for role in ROLES:
+        assert main(["check-config", role]) == 0
+
+
 @pytest.mark.parametrize("arguments", [["migrate", "expand"], ["migrate", "status"], ["bootstrap"]])
 def test_administration_without_a_database_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 78

@@ -13,7 +13,7 @@ from dw_runtime.process import EXIT_CONFIG
 from dw_runtime.settings import Settings, SettingsError, load_audited
 from dw_runtime.settings.report import effective
 from dw_runtime.telemetry.logs import configure_logs
-from dw_standalone.roles import read_settings
+from dw_standalone.roles import RoleCommand, placed, read_settings
 
 
 def migrate(environ: Mapping[str, str], step: str) -> int:
@@ -54,11 +54,16 @@ def required_database_url(settings: Settings) -> str:
     return settings.stores.database_url
 
 
-def check_config(environ: Mapping[str, str]) -> int:
-    """Print the effective configuration; return 78 when the environment has unknown ``DW_*`` names."""
+def check_config(environ: Mapping[str, str], role: RoleCommand | None = None) -> int:
+    """Print the effective configuration; return 78 when the environment has unknown ``DW_*`` names.
+
+    With a ``role`` it is also built, which reaches no store: raises what would keep that role from starting.
+    """
     loaded = load_audited(environ)
     print(effective(loaded))
     for finding in loaded.findings:
         kind = "error" if finding.kind == "unknown" else "warning"
         print(f"dw-server: {kind}: {finding.message}", file=sys.stderr)
+    if role is not None:
+        role.build()(placed(role, loaded.settings))
     return EXIT_CONFIG if any(finding.kind == "unknown" for finding in loaded.findings) else 0

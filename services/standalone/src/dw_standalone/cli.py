@@ -50,7 +50,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         case "bootstrap":
             return administration.bootstrap(os.environ)
         case "check-config":
-            return administration.check_config(os.environ)
+            return administration.check_config(os.environ, ROLES[options.role] if options.role else None)
     print(version("dw-standalone"))
     return 0
 
@@ -79,7 +79,10 @@ def _parser() -> argparse.ArgumentParser:
         help="expand: before new code runs; contract: after old code is gone; status: change nothing",
     )
     _add(commands, "bootstrap", "Expand the schema and create the default namespace; running it again changes nothing.")
-    _add(commands, "check-config", "Print the effective configuration without secrets; refuse unknown DW_* names.")
+    check = _add(
+        commands, "check-config", "Print the effective configuration without secrets; refuse unknown DW_* names."
+    )
+    check.add_argument("role", nargs="?", choices=tuple(ROLES), help="also say what would keep this role from starting")
     _add(commands, "version", "Print the version.")
     return parser
 

@@ -57,10 +57,14 @@ def run_role(
 def role_settings(
     role: RoleCommand, environ: Mapping[str, str], host: str | None, port: int | None, processes: int | None
 ) -> Settings:
-    """The configuration of a role process, with its shape and class filled in."""
+    """The configuration of a role process."""
     given = {"DW_HTTP_HOST": host, "DW_HTTP_PORT": port, "DW_PROCESSES": processes}
     overlay = {name: str(value) for name, value in given.items() if value is not None}
-    settings = read_settings({**environ, **overlay})
+    return placed(role, read_settings({**environ, **overlay}))
+
+
+def placed(role: RoleCommand, settings: Settings) -> Settings:
+    """The configuration with the role's shape and class where none are given."""
     topology = msgspec.structs.replace(
         settings.topology,
         shape=settings.topology.shape or role.shape,
