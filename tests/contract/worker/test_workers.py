@@ -144,6 +144,18 @@ async def test_deregistering_returns_the_leased_workflow_tasks_at_once(client: C
     assert (late.status, late.json["reason"]) == (409, "lease_owner_mismatch")
 
 
+async def test_deregistering_again_returns_what_an_interrupted_request_has_left(
+    client: Client, served: ServedPlane
+) -> None:
+    await client.start()
+    task = await client.take()
+    await served.execute("DELETE FROM worker_registrations WHERE namespace = %s", served.namespace)
+    again = await client.send("DELETE", f"/registrations/{WORKER}")
+    assert (again.status, again.json["reason"]) == (404, "worker_not_found")
+    await client.register("w-2")
+    assert (await client.take(worker_id="w-2"))["task_id"] == task["task_id"]
+
+
 async def test_deregistering_leaves_the_activities_of_the_worker_alone(client: Client) -> None:
     activity = await client.running_activity()
     answer = await client.send("DELETE", f"/registrations/{WORKER}")

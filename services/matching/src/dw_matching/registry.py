@@ -100,15 +100,17 @@ class Registry(Background):
         return Heartbeat(*rows[0]) if rows else not_registered(request.worker_id)
 
     async def deregister(self, namespace: str, worker_id: str) -> int | None:
-        """Remove a registration and return its workflow tasks to ready; how many, or None for an unknown worker."""
-        if not await self._database.rows("forget_worker", namespace, worker_id):
-            return None
+        """Remove a registration and return its workflow tasks to ready; how many, or None for an unknown worker.
+
+        An unknown worker's tasks are returned too: an earlier request may have been lost between the two steps.
+        """
+        was_known = bool(await self._database.rows("forget_worker", namespace, worker_id))
         self._forget((namespace, worker_id))
         runs = await self._database.rows("leased_runs", namespace, worker_id)
         replies = await asyncio.gather(
             *(self._pump.submit(RecoverLeases(run_id=run_id, lease_owner=worker_id)) for (run_id,) in runs)
         )
-        return sum(not isinstance(reply, Rejection) for reply in replies)
+        return sum(not isinstance(reply, Rejection) for reply in replies) if was_known else None
 
     async def polling(self, namespace: str, worker_id: str) -> Registration | None:
         """The registration behind a poll; costs no SQL while the worker keeps polling here."""
