@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 from pathlib import Path
 
+from dw_standalone.embedded.child import LISTENING
+
 
 def free_port(count: int = 1) -> int:
-    """The first of ``count`` neighbouring TCP ports on 127.0.0.1 that nobody uses at this moment."""
+    """The first of ``count`` neighbouring TCP ports on 127.0.0.1 that nobody uses at this moment, chosen by chance."""
     while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-        if port + count <= 65536 and all(_is_free(port + offset) for offset in range(1, count)):
+        port = random.SystemRandom().choice(LISTENING)
+        if all(_is_free(port + offset) for offset in range(count)):
             return port
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from dw_runtime.process.parent import end_with_parent
 from dw_standalone.embedded.account import Account
 
 STOP_SECONDS = 2.5
+LISTENING: Final = range(10_000, 32_000)
+"""Below the ports that the kernel gives to outgoing connections, which would take a chosen one before it is used."""
 
 
 class Child:
@@ -87,8 +91,9 @@ class Child:
 
 
 def free_port() -> int:
-    """A TCP port on 127.0.0.1 that nobody uses at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port on 127.0.0.1 that nobody uses at this moment, chosen by chance."""
+    while True:
+        port = random.SystemRandom().choice(LISTENING)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
