@@ -14,7 +14,7 @@ import structlog
 from prometheus_client.parser import text_string_to_metric_families
 
 from dw_runtime.telemetry import reference
-from dw_runtime.telemetry.context import bind_request, bind_run
+from dw_runtime.telemetry.context import bind_request
 from dw_runtime.telemetry.exposition import Exposition
 from dw_runtime.telemetry.logs import configure_logs
 from dw_runtime.telemetry.metrics import METRICS, Metrics
@@ -38,8 +38,7 @@ def _parsed(stream: io.StringIO) -> list[dict[str, Any]]:
 
 
 def test_our_lines_and_the_librarys_share_one_form(lines: io.StringIO) -> None:
-    bind_request("req-1", "billing")
-    bind_run("run-1")
+    bind_request("req-1", "billing", "run-1")
     structlog.get_logger("dw.test").warning("lease.expired", task_id="t-1", odd=object())
     logging.getLogger("library").error("lost %s", "connection")
     structlog.get_logger("dw.test").debug("not shown")
@@ -48,7 +47,9 @@ def test_our_lines_and_the_librarys_share_one_form(lines: io.StringIO) -> None:
     assert {name: ours[name] for name in expected} == expected
     assert (ours["request_id"], ours["namespace"], ours["run_id"]) == ("req-1", "billing", "run-1")
     assert (theirs["event"], theirs["level"], theirs["logger"]) == ("lost connection", "error", "library")
-    bind_run(None)
+    bind_request("req-2", "billing")
+    structlog.get_logger("dw.test").warning("lease.expired")
+    assert "run_id" not in _parsed(lines)[-1]
 
 
 def test_an_exception_stays_on_its_line(lines: io.StringIO) -> None:

@@ -64,6 +64,12 @@ _TASK = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})\.t([1-9][0-9]{0,8})")
 _ATTEMPT = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})\.a([1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
 
 
+def run_of(identifier: str) -> str | None:
+    """The run that a derived id belongs to, for log lines; None for an id that names no run."""
+    run_id, _, own = identifier.partition(".")
+    return run_id if own else None
+
+
 def parse_task_id(value: str) -> tuple[str, int] | None:
     """``(run_id, task_number)``, or None when the text names no task."""
     found = _TASK.fullmatch(value)

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from dw_core.payloads.codec import EMPTY_LIST_BLOB, decode_blob, from_json
-from dw_core.payloads.envelope import is_envelope, read_envelope
+from dw_core.payloads.codec import decode_blob, from_json
+from dw_core.payloads.envelope import parse_input
 from dw_core.payloads.errors import PayloadError
 
 
@@ -42,23 +42,15 @@ def bind(value: Any, parameters: Sequence[Parameter] | None) -> str:
     :class:`Misfit`, and ``PayloadError`` for what is no payload at all.
     """
     declared = None if parameters is None else sorted(parameters, key=lambda parameter: parameter.position)
-    if value is None:
-        _check([], declared)
-        return EMPTY_LIST_BLOB
-    if isinstance(value, list):
-        _check(value, declared)
-        return from_json(value)
-    if not isinstance(value, dict):
-        raise PayloadError("unsupported_value_type", "The input must be an array, an object or a payload envelope.")
-    if value.keys() == {"codec"}:
-        raise PayloadError("invalid_payload_framing", "The envelope names a codec but carries no payload.")
-    if not is_envelope(value):
-        arguments = list(value.values()) if declared is None else _by_name(value, declared)
-        _check(arguments, declared)
-        return from_json(arguments)
-    blob = read_envelope(value)
-    assert blob is not None, "an envelope always carries a blob"
-    return _enveloped(blob, declared)
+    held = parse_input(value)
+    if isinstance(held, str):
+        return _enveloped(held, declared)
+    if isinstance(held, list):
+        arguments = held
+    else:
+        arguments = list(held.values()) if declared is None else _by_name(held, declared)
+    _check(arguments, declared)
+    return from_json(arguments)
 
 
 def _enveloped(blob: str, declared: Sequence[Parameter] | None) -> str:

@@ -22,7 +22,7 @@ from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import attempt_id, execution_id, task_id
-from dw_core.leases.durations import activity_lease_seconds, expires_at
+from dw_core.leases.durations import activity_lease_seconds, expires_at, is_expired
 from dw_core.limits import HEARTBEAT_EVENT_INTERVAL_SECONDS
 from dw_core.protocol.timestamps import wire_time
 
@@ -162,7 +162,7 @@ def decide_status(snapshot: Snapshot, report: CheckActivity, now: datetime) -> O
         reply = _stopped(run, report, _late_reason(run, held))
         attempt_status, task_status = held.status, "closed"
     else:
-        lapsed = held.lease_expires_at is not None and held.lease_expires_at <= now
+        lapsed = is_expired(held.lease_expires_at, now)
         if lapsed or expired_timeout(held, now) is not None:
             reply = _stopped(run, report, "task_not_leased" if lapsed else "activity_not_running")
         else:

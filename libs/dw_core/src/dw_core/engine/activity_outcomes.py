@@ -17,6 +17,7 @@ from dw_core.engine.transition import Outcome, Rejection
 from dw_core.engine.workflow_tasks import return_to_ready
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import attempt_id, execution_id, task_id
+from dw_core.leases.durations import is_expired
 from dw_core.protocol.timestamps import wire_time
 
 _NEUTRAL_KEYS = ("type", "message", "code", "details", "details_payload_codec", "non_retryable")
@@ -227,7 +228,7 @@ def decide_sweep(snapshot: Snapshot, due: SweepTask, now: datetime) -> Outcome:
     task = snapshot.tasks.get(due.task_number)
     if task is None or snapshot.run is None:
         return Rejection("task_not_found", "The task has closed meanwhile.")
-    lapsed = task.state is TaskState.LEASED and task.lease_expires_at is not None and task.lease_expires_at <= now
+    lapsed = task.state is TaskState.LEASED and is_expired(task.lease_expires_at, now)
     if task.kind is TaskKind.WORKFLOW:
         if not lapsed:
             return Rejection("task_not_leased", "The lease has been renewed or has ended.")

@@ -10,6 +10,7 @@ from dw_core.engine.rows import Receipt, Run, Task, TaskState
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection
 from dw_core.ids import task_id
+from dw_core.leases.durations import is_expired
 from dw_core.protocol.timestamps import wire_time
 
 _STOP_REASONS = {
@@ -52,7 +53,7 @@ def guard(snapshot: Snapshot, report: WorkflowTaskInput, now: datetime) -> Task 
     if task.state is not TaskState.LEASED:
         return Rejection("task_not_leased", "The task is not leased.", base | {"task_status": "ready"})
     assert task.lease_expires_at is not None and task.lease_owner is not None
-    if task.lease_expires_at <= now:
+    if is_expired(task.lease_expires_at, now):
         return Rejection(
             "lease_expired",
             "The lease of this task has expired.",

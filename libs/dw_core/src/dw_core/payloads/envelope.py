@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dw_core.payloads.codec import CODEC, EMPTY_LIST_BLOB, from_json
+from dw_core.payloads.codec import CODEC, from_json
 from dw_core.payloads.errors import PayloadError
 from dw_core.payloads.frame import check_frame
 
@@ -52,16 +52,27 @@ def read_input(value: Any) -> str:
     None is the empty list, a JSON array is encoded as it stands, an object that is no envelope gives its values in
     order, an envelope keeps its bytes. Raises :class:`PayloadError`.
     """
+    held = parse_input(value)
+    if isinstance(held, str):
+        return held
+    return from_json(held if isinstance(held, list) else list(held.values()))
+
+
+def parse_input(value: Any) -> str | list[Any] | dict[str, Any]:
+    """What a request's ``input`` holds: the blob of an envelope, or arguments as JSON, by position or by name.
+
+    None is the empty list. Raises :class:`PayloadError` for everything that is no input (control-plane §7.2).
+    """
     if value is None:
-        return EMPTY_LIST_BLOB
+        return []
     if isinstance(value, list):
-        return from_json(value)
+        return value
     if not isinstance(value, dict):
         raise PayloadError("unsupported_value_type", "The input must be an array, an object or a payload envelope.")
     if value.keys() == {"codec"}:
         raise PayloadError("invalid_payload_framing", "The envelope names a codec but carries no payload.")
     if not is_envelope(value):
-        return from_json(list(value.values()))
+        return value
     blob = read_envelope(value)
     assert blob is not None, "an envelope always carries a blob"
     return blob

@@ -12,6 +12,7 @@ import msgspec
 import psycopg
 import structlog
 
+from dw_core.ids import run_of
 from dw_core.protocol.problems import Invalid, Problem
 from dw_core.routes.catalogue import plane_of
 from dw_core.routes.matching import Matched, MethodNotAllowed, NotFound
@@ -169,7 +170,7 @@ class Shell:
                     check_media_type(headers)
                 body, invalid = plan.decoder.decode(raw)
             principal, minor = self._identify(plan, headers, raw)
-            query, namespace = await self._admit(plan, scope, headers, ident)
+            query, namespace = await self._admit(plan, params, scope, headers, ident)
             if invalid is not None:
                 raise invalid
             if plan.handler is None:
@@ -217,7 +218,7 @@ class Shell:
         return principal, 0
 
     async def _admit(
-        self, plan: RoutePlan, scope: Scope, headers: RawHeaders, ident: str
+        self, plan: RoutePlan, params: Mapping[str, str], scope: Scope, headers: RawHeaders, ident: str
     ) -> tuple[Mapping[str, str], str]:
         """Topology role, bootstrap and namespace: gates 4 to 6. Gives the query parameters and the namespace."""
         if not plan.is_hosted:
@@ -230,7 +231,7 @@ class Shell:
                 raise workflow_v2_blocked(blocked)
         query = parse_query(scope["query_string"])
         namespace = resolve_namespace(headers, query, self._settings.default_namespace)
-        bind_request(ident, namespace)
+        bind_request(ident, namespace, params.get("run_id") or run_of(params.get("task_id", "")))
         if plan.route.namespace_gate and not await self._namespaces.exists(namespace):
             raise namespace_not_found(namespace)
         return query, namespace

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 
-class Background:
+class Background(ABC):
     """A loop that runs from :meth:`start` to :meth:`stop`: a subclass says in ``_loop`` what it does.
 
     A process whose loop has ended is not alive any more, so ``_loop`` outlives every failure it expects. :meth:`stop`
@@ -33,5 +34,6 @@ class Background:
         """Whether the loop is running."""
         return self._task is not None and not self._task.done()
 
+    @abstractmethod
     async def _loop(self) -> None:
-        raise NotImplementedError
+        """What it does; it returns only when it has been told to stop."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from dw_core.leases.durations import LEASE_SECONDS, LeaseTooShort, effective_lease_seconds
 from dw_runtime.settings import audit
 from dw_runtime.settings.model import GROUPS, REGISTRY, Settings
 from dw_runtime.settings.urls import (
@@ -19,8 +20,6 @@ from dw_runtime.settings.urls import (
     redis_url_from_parts,
 )
 from dw_runtime.settings.variable import Declared, SettingsError, parse
-
-PUBLISHED_LEASE_SECONDS = 300
 
 Values = dict[str, dict[str, Any]]
 
@@ -139,8 +138,10 @@ def _check(settings: Settings) -> None:
         ("DW_WORKFLOW_TASK_TIMEOUT", leases.workflow_task_lease_seconds),
         ("DW_ACTIVITY_TASK_TIMEOUT", leases.activity_task_lease_seconds),
     ):
-        if seconds < PUBLISHED_LEASE_SECONDS and not leases.allow_unsafe_limits:
-            raise SettingsError(f"{name} below {PUBLISHED_LEASE_SECONDS} needs DW_ALLOW_UNSAFE_LIMITS=true.")
+        try:
+            effective_lease_seconds(seconds, leases.allow_unsafe_limits)
+        except LeaseTooShort:
+            raise SettingsError(f"{name} below {LEASE_SECONDS} needs DW_ALLOW_UNSAFE_LIMITS=true.") from None
     if settings.protocol.history_page_size_default > settings.protocol.history_page_size_max:
         raise SettingsError("DW_HISTORY_PAGE_SIZE_DEFAULT must not exceed DW_HISTORY_PAGE_SIZE_MAX.")
     if settings.workers.stale_after_seconds <= settings.workers.heartbeat_interval_seconds:

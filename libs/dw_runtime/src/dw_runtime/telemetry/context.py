@@ -6,18 +6,12 @@ from collections.abc import MutableMapping
 from contextvars import ContextVar
 from typing import Any
 
-_request: ContextVar[tuple[str, str] | None] = ContextVar("dw_request", default=None)
-_run: ContextVar[str | None] = ContextVar("dw_run", default=None)
+_request: ContextVar[tuple[str, str, str | None] | None] = ContextVar("dw_request", default=None)
 
 
-def bind_request(request_id: str, namespace: str) -> None:
-    """Name the request that the current task serves; one context variable, so the hot path pays for one."""
-    _request.set((request_id, namespace))
-
-
-def bind_run(run_id: str | None) -> None:
-    """Name the run that the current task works on."""
-    _run.set(run_id)
+def bind_request(request_id: str, namespace: str, run_id: str | None = None) -> None:
+    """Name the request that the current task serves and its run, if it names one; one variable, one price."""
+    _request.set((request_id, namespace, run_id))
 
 
 def add_context(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -26,7 +20,6 @@ def add_context(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mu
     if request is not None:
         event.setdefault("request_id", request[0])
         event.setdefault("namespace", request[1])
-    run_id = _run.get()
-    if run_id is not None:
-        event.setdefault("run_id", run_id)
+        if request[2] is not None:
+            event.setdefault("run_id", request[2])
     return event
