@@ -42,7 +42,14 @@ GROWING = frozenset(
     )
 )
 BOUNDED = frozenset(
-    ("workflow_namespaces", "worker_registrations", "build_id_rollouts", "service_leases", "schema_migrations")
+    (
+        "workflow_namespaces",
+        "worker_registrations",
+        "build_id_rollouts",
+        "service_leases",
+        "schema_migrations",
+        "workflow_search_attribute_types",
+    )
 )
 """Tables whose size does not follow the number of workflows."""
 BOUNDED_WALKS = {"read_task_pressure": {"workflow_tasks_ready", "workflow_tasks_sweep", "workflow_tasks_owner"}}
@@ -106,6 +113,9 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "open_groups": (rows(GROUP),),
     "count_groups": (rows(GROUP),),
     "record_markers": (rows(GROUP),),
+    "read_metadata": (rows({"run_id": RUN_ID}), json.dumps(["seed-1"])),
+    "write_metadata": (rows({"run_id": RUN_ID, "memo": {}, "search_attributes": {}}),),
+    "fix_attribute_types": (rows({"namespace": "seed-1", "name": "New", "type": "int"}),),
     "empty_inboxes": (KEYS,),
     "fill_inboxes": (rows({"run_id": RUN_ID, "event_type": "X", "payload": "{}"}),),
     "lock_instances": (rows(RUN),),

@@ -14,7 +14,15 @@ from tests.unit.engine.world import World
 
 Json = dict[str, Any]
 
-OPENINGS = {"ActivityScheduled", "TimerScheduled", "ConditionWaitOpened", "SideEffectRecorded", "VersionMarkerRecorded"}
+OPENINGS = {
+    "ActivityScheduled",
+    "TimerScheduled",
+    "ConditionWaitOpened",
+    "SideEffectRecorded",
+    "VersionMarkerRecorded",
+    "SearchAttributesUpserted",
+    "MemoUpserted",
+}
 OUTCOMES = {"ActivityCompleted", "ActivityFailed", "ActivityTimedOut", "ActivityCancelled"}
 WAIT_OUTCOMES = {"ConditionWaitSatisfied", "ConditionWaitTimedOut"}
 TIMEOUT_MEMBERS = ("condition_wait_id", "condition_key", "condition_definition_fingerprint", "timeout_seconds")
@@ -31,7 +39,7 @@ CALLS: dict[str, tuple[str, tuple[str, ...], set[str]]] = {
     "ConditionWaitOpened": ("ConditionWait", TIMEOUT_MEMBERS, WAIT_OUTCOMES),
 }
 """How the events of a call begin, which members they all repeat, and which of them end it."""
-REPEATED = ("parallel_group_path", "parallel_group_id", "parallel_group_index")
+REPEATED = ("parallel_group_path", "parallel_group_id", "parallel_group_index", "execution_mode", "local_activity")
 UNSEEN_BY_REPLAY = {"StartAccepted", "StartRejected"}
 
 

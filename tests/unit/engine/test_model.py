@@ -35,10 +35,13 @@ from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.limits import Limits
 from tests.unit.engine.commands import (
     activity,
+    attributes,
     finish,
     give_up,
     group,
     leaf,
+    local,
+    memo,
     retrying,
     side_effect,
     timer,
@@ -113,6 +116,8 @@ def batches(draw: st.DrawFn) -> list[Json]:
             | st.builds(lambda: [side_effect()])
             | st.builds(lambda key, seconds: [wait(key, seconds)], st.sampled_from([None, "a", "b"]), SECONDS)
             | st.builds(lambda delay: [timer(delay)], st.sampled_from([0, 1, 10, 40]))
+            | st.sampled_from([[local()], [local("failed")], [attributes(Stage="paid", Count=1)], [memo(region="eu")]])
+            | st.sampled_from([[attributes(Stage=None)], [memo(region=None)], [local("cancelled")]])
             | st.builds(lambda change, number: [version(change, number)], st.sampled_from("xy"), st.integers(0, 1))
             | st.builds(
                 lambda base, tree, policy: group(base, tree, retry_policy=policy), st.integers(1, 9), TREES, POLICIES

@@ -241,6 +241,27 @@ class VersionMarker(msgspec.Struct, kw_only=True):
     version: int
 
 
+class Metadata(msgspec.Struct, kw_only=True):
+    """Memo and search attributes of a run, as its start and its updates have left them.
+
+    ``memo`` is what JSON can show of it; ``memo_blob`` is the truth once a workflow has updated it, None before.
+    """
+
+    run_id: str
+    memo: dict[str, Any] = {}
+    memo_blob: str | None = None
+    search_attributes: dict[str, Any] = {}
+    search_attribute_types: dict[str, str] | None = None
+
+
+class AttributeType(msgspec.Struct, frozen=True, kw_only=True):
+    """The type that a search attribute has in a namespace, fixed by its first typed use (engine §6.5)."""
+
+    namespace: str
+    name: str
+    type: str
+
+
 class InboxEvent(msgspec.Struct, kw_only=True):
     """A history event waiting for the lease to end (engine §4.4). ``resume`` is set when it will wake the run."""
 

@@ -10,6 +10,7 @@ from dw_core.engine.rows import (
     Command,
     Group,
     InboxEvent,
+    Metadata,
     Receipt,
     Run,
     Task,
@@ -24,9 +25,9 @@ class Snapshot(msgspec.Struct, kw_only=True):
     """Sparse: holds the run and the rows its inputs asked for. ``run`` is None when there is no such run.
 
     ``tasks`` are open tasks by number; ``activities``, ``timers`` and ``groups`` go by workflow sequence; ``receipts``
-    and ``attempts`` answers already given, ``kept`` commands by the request ids that inputs repeat. :meth:`fold`
-    replaces rows by a transition's after images, so that the next input of the same batch decides on what the previous
-    one did.
+    and ``attempts`` answers already given, ``kept`` commands by the request ids that inputs repeat; ``metadata`` and
+    the ``attribute_types`` of the namespace are there for updates of them. :meth:`fold` replaces rows by a
+    transition's after images, so that the next input of the same batch decides on what the previous one did.
     """
 
     run: Run | None = None
@@ -39,6 +40,8 @@ class Snapshot(msgspec.Struct, kw_only=True):
     inbox: list[InboxEvent] = []
     receipts: dict[int, Receipt] = {}
     attempts: dict[tuple[int, int], Attempt] = {}
+    metadata: Metadata | None = None
+    attribute_types: dict[str, str] = {}
 
     @property
     def workflow_task(self) -> Task | None:
@@ -70,6 +73,8 @@ class Snapshot(msgspec.Struct, kw_only=True):
         self.kept.update((c.request_id, c) for c in transition.commands if c.request_id is not None)
         self.receipts.update((r.task_number, r) for r in transition.receipts)
         self.attempts.update(((a.sequence, a.attempt), a) for a in transition.attempts)
+        self.metadata = transition.metadata or self.metadata
+        self.attribute_types.update((known.name, known.type) for known in transition.attribute_types)
         if transition.inbox_taken:
             self.inbox = []
         self.inbox = [*self.inbox, *transition.inbox_added]

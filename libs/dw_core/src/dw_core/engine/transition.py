@@ -9,11 +9,13 @@ import msgspec
 from dw_core.engine.rows import (
     Activity,
     Attempt,
+    AttributeType,
     Command,
     Details,
     Event,
     Group,
     InboxEvent,
+    Metadata,
     Receipt,
     Run,
     Task,
@@ -64,6 +66,8 @@ class Transition(msgspec.Struct, kw_only=True):
     created_groups: set[int] = set()
     markers: list[VersionMarker] = []
     commands: list[Command] = []
+    metadata: Metadata | None = None
+    attribute_types: list[AttributeType] = []
     inbox_added: list[InboxEvent] = []
     inbox_taken: bool = False
 

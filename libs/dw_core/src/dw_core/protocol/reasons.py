@@ -46,6 +46,11 @@ REASONS: dict[str, int] = {
     "invalid_page_token": 400,
     "message_streams_unavailable": 409,
     "structural_limit_exceeded": 422,
+    "search_attribute_limit_reached": 422,
+    "workflow_memo_validation_failed": 422,
+    "workflow_metadata_capability_not_advertised": 409,
+    "typed_search_attributes_unavailable": 409,
+    "worker_capability_not_supported": 409,
     # activity tasks
     "attempt_not_found": 404,
     "task_mismatch": 409,

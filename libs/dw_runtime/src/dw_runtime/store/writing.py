@@ -7,11 +7,13 @@ import msgspec
 from dw_core.engine.rows import (
     Activity,
     Attempt,
+    AttributeType,
     Command,
     Details,
     Event,
     Group,
     InboxEvent,
+    Metadata,
     Receipt,
     Run,
     Task,
@@ -45,6 +47,8 @@ class WriteSet(msgspec.Struct):
     groups: dict[TaskKey, Group] = {}
     markers: list[VersionMarker] = []
     commands: list[Command] = []
+    metadata: dict[str, Metadata] = {}
+    attribute_types: list[AttributeType] = []
     emptied: dict[str, None] = {}
     inbox: dict[str, list[InboxEvent]] = {}
 
@@ -65,6 +69,9 @@ class WriteSet(msgspec.Struct):
         self.receipts.extend(transition.receipts)
         self.markers.extend(transition.markers)
         self.commands.extend(transition.commands)
+        if transition.metadata is not None:
+            self.metadata[run_id] = transition.metadata
+        self.attribute_types.extend(transition.attribute_types)
         self._add_tasks(transition)
         for sequence, activity in transition.activities.items():
             is_new = sequence in transition.created_activities or (run_id, sequence) in self.new_activities
@@ -135,6 +142,10 @@ class WriteSet(msgspec.Struct):
             calls.append(("count_groups", encode_rows(self.groups.values())))
         if self.markers:
             calls.append(("record_markers", encode_rows(self.markers)))
+        if self.metadata:
+            calls.append(("write_metadata", encode_rows(self.metadata.values())))
+        if self.attribute_types:
+            calls.append(("fix_attribute_types", encode_rows(self.attribute_types)))
         if buffered:
             calls.append(("fill_inboxes", encode_rows(buffered)))
         return calls

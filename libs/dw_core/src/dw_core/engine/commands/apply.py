@@ -7,16 +7,22 @@ from typing import Any
 
 from dw_core.engine.closing import complete, fail
 from dw_core.engine.commands.groups import Path, group_members, rebase
+from dw_core.engine.commands.metadata_fields import MEMO_FIELD
 from dw_core.engine.commands.parsed import (
     CompleteWorkflow,
     FailWorkflow,
     OpenConditionWait,
     Parsed,
+    RecordLocalActivity,
     RecordSideEffect,
     RecordVersionMarker,
     ScheduleActivity,
     StartTimer,
+    UpsertMemo,
+    UpsertSearchAttributes,
 )
+from dw_core.engine.local_activities import record_local_activity
+from dw_core.engine.metadata_updates import refuse_metadata, update_memo, update_search_attributes
 from dw_core.engine.rows import Activity, Group, Run, Task, TaskKind, VersionMarker
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.timers import open_timer
@@ -35,7 +41,11 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
     """
     if _is_resent_group(writer.snapshot, batch) or is_spurious(writer.run, task, batch):
         return None
-    refused = _over_limit(writer, batch, limits) or _conflicting_marker(writer.snapshot, batch)
+    refused = (
+        _over_limit(writer, batch, limits)
+        or _conflicting_marker(writer.snapshot, batch)
+        or refuse_metadata(writer.snapshot, batch, limits)
+    )
     if refused is not None:
         return refused
     close_wait(writer)
@@ -53,6 +63,12 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
                 newest = _record_side_effect(writer, command, source)
             case RecordVersionMarker():
                 newest = _record_version_marker(writer, command, source) or newest
+            case UpsertSearchAttributes():
+                newest = update_search_attributes(writer, _next_sequence(writer), command, source)
+            case UpsertMemo():
+                newest = update_memo(writer, _next_sequence(writer), command, source)
+            case RecordLocalActivity():
+                newest = record_local_activity(writer, task, _next_sequence(writer), command)
             case CompleteWorkflow():
                 complete(writer, task, command)
             case FailWorkflow():
@@ -109,8 +125,10 @@ def _conflicting_marker(snapshot: Snapshot, batch: Parsed) -> Rejection | None:
 
 
 def invalid_commands(errors: dict[str, list[str]]) -> Rejection:
-    """The refusal of a batch; ``errors`` has messages by field (worker-plane §8.8)."""
-    return Rejection("validation_failed", "The request is invalid.", {"errors": errors, "validation_errors": errors})
+    """The refusal of a batch; ``errors`` has messages by field (worker-plane §8.8, for memo entries §9.3)."""
+    is_memo_only = bool(errors) and all(field.rpartition(".")[2] == MEMO_FIELD for field in errors)
+    reason = "workflow_memo_validation_failed" if is_memo_only else "validation_failed"
+    return Rejection(reason, "The request is invalid.", {"errors": errors, "validation_errors": errors})
 
 
 def _next_sequence(writer: RunWriter) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dw_core.payloads.codec import CODEC
@@ -56,6 +56,22 @@ class Fields:
             self.error(field, NUL_COMPLAINT)
             return None
         return value
+
+    def prose(self, field: str, *, required: bool = False) -> str | None:
+        """A text of up to a mebibyte that is only shown; a NUL in it is kept, because history holds it escaped."""
+        return self.text(field, required=required, limit=2**20)
+
+    def choice(self, field: str, allowed: Sequence[str], *, required: bool = False) -> str | None:
+        """One of a few words."""
+        value = self._command.get(field)
+        if value is None:
+            if required:
+                self.error(field, "is required")
+            return None
+        if value not in allowed:
+            self.error(field, f"must be one of {', '.join(allowed)}")
+            return None
+        return str(value)
 
     def integer(
         self, field: str, *, minimum: int = -INTEGER_MAX, maximum: int = INTEGER_MAX, required: bool = False
