@@ -113,6 +113,8 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "open_groups": (rows(GROUP),),
     "count_groups": (rows(GROUP),),
     "record_markers": (rows(GROUP),),
+    "acknowledge_attempts": (rows(POINT | {"cancellation": {}}),),
+    "find_blocked": ("seed-1", "queue-1", "build-1", 200),
     "read_metadata": (rows({"run_id": RUN_ID}), json.dumps(["seed-1"])),
     "write_metadata": (rows({"run_id": RUN_ID, "memo": {}, "search_attributes": {}}),),
     "fix_attribute_types": (rows({"namespace": "seed-1", "name": "New", "type": "int"}),),

@@ -32,6 +32,7 @@ CLOSINGS = {
     "WorkflowFailed": ("failed", "failed"),
     "WorkflowTimedOut": ("failed", "timed_out"),
     "WorkflowTerminated": ("terminated", "terminated"),
+    "WorkflowCancelled": ("cancelled", "cancelled"),
 }
 CALLS: dict[str, tuple[str, tuple[str, ...], set[str]]] = {
     "ActivityScheduled": ("Activity", ("activity_type",), OUTCOMES),
@@ -135,6 +136,10 @@ def calls_6_7_8_13(run: Run, history: list[Json]) -> None:
         sequence = payload.get("sequence")
         if sequence is None or payload.get("timer_kind") is not None:
             continue  # a timeout timer shares the sequence of its wait: 41 looks at it
+        if kind == "CooperativeCancellationDelivered":
+            if sequence == len(openings) + 1:  # a call that was interrupted before it was recorded
+                openings |= {sequence + offset: event for offset in range(payload["sequence_span"])}
+            continue
         if kind in OPENINGS:
             assert sequence == len(openings) + 1, "6: openings are numbered without gaps"
             openings[sequence] = event

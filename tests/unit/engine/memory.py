@@ -53,6 +53,7 @@ UPDATED = {
     "activities": _updated_columns("activity_executions"),
     "timers": _updated_columns("workflow_timers", "end_timers"),
     "groups": ["open_count"],
+    "attempts": _updated_columns("activity_attempts", "acknowledge_attempts"),
 }
 
 
@@ -141,6 +142,7 @@ class Memory:
             "fill_inboxes": self._fill_inboxes,
             "pick_tasks": self._pick_tasks,
             "read_pages": self._read_pages,
+            "acknowledge_attempts": self._updating("attempts"),
             "read_metadata": self._read_metadata,
             "write_metadata": self._write_metadata,
             "fix_attribute_types": self._inserting("attribute_types"),
@@ -257,7 +259,14 @@ class Memory:
         is_wanted = all(task[name] == want[name] for name in ("namespace", "queue", "kind"))
         is_due = task["state"] == TaskState.READY and datetime.fromisoformat(task["available_at"]) <= self.now
         is_overdue = task["sweep_at"] is not None and datetime.fromisoformat(task["sweep_at"]) <= self.now
-        return is_wanted and is_due and not is_overdue and (want["types"] is None or task["task_type"] in want["types"])
+        is_served = want["is_cooperative"] or not task["needs_cooperation"]
+        return (
+            is_wanted
+            and is_due
+            and is_served
+            and not is_overdue
+            and (want["types"] is None or task["task_type"] in want["types"])
+        )
 
     def _picked(self, task: Json, position: int) -> Row:
         run_id = task["run_id"]

@@ -13,6 +13,7 @@ from dw_core.engine.commands.parsed import Parsed
 from dw_core.engine.inputs import (
     CheckWorkflowTask,
     CompleteWorkflowTask,
+    DeliverCancellation,
     FailWorkflowTask,
     HeartbeatWorkflowTask,
     SweepTask,
@@ -21,9 +22,11 @@ from dw_core.engine.inputs import (
 )
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import Rejection
+from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.history.paging import encode_page_token
 from dw_core.limits import HISTORY_PAGE_SIZE_MAX, Limits
 from dw_core.protocol.problems import Problem
+from dw_core.protocol.requests_worker import WorkflowTaskDeliverCancellation
 from dw_core.workers.registration import Registration
 from dw_matching.broker import Broker
 from dw_matching.claiming import claim, claim_status, named_task
@@ -144,7 +147,30 @@ class WorkflowTasks:
     ) -> dict[str, Any]:
         """Report a failure or that there is nothing to do; see the protocol."""
         fence = _fence(namespace, task_id, lease_owner, attempt)
-        change = FailWorkflowTask(**fence, message=message, failure_type=failure_type, reason=reason)
+        worker = await self._registered(namespace, lease_owner) if failure_type != WAITING_FOR_HISTORY else None
+        change = FailWorkflowTask(
+            **fence,
+            message=message,
+            failure_type=failure_type,
+            reason=reason,
+            build_id=None if worker is None else worker.build_id,
+        )
+        return await self._report(change)
+
+    async def deliver_cancellation(
+        self, namespace: str, task_id: str, delivery: WorkflowTaskDeliverCancellation
+    ) -> dict[str, Any]:
+        """Interrupt one durable call; see the protocol."""
+        fence = _fence(namespace, task_id, delivery.lease_owner, delivery.workflow_task_attempt)
+        change = DeliverCancellation(
+            **fence,
+            request_id=delivery.request_id,
+            sequence=delivery.sequence,
+            call_kind=delivery.call_kind,
+            sequence_span=delivery.sequence_span,
+            operation_sequence=delivery.operation_sequence,
+            operation_sequence_span=delivery.operation_sequence_span,
+        )
         return await self._report(change)
 
     async def heartbeat(self, namespace: str, task_id: str, lease_owner: str, attempt: int) -> dict[str, Any]:

@@ -9,13 +9,16 @@ from typing import Any
 from dw_core.engine.commands.groups import group_members
 from dw_core.engine.commands.parsed import CompleteWorkflow, FailWorkflow
 from dw_core.engine.inputs import TimeOutRun
-from dw_core.engine.rows import Activity, Attempt, Task, TaskKind, TaskState
+from dw_core.engine.rows import Activity, Attempt, Cancellation, Run, Task, TaskKind, TaskState
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.timers import cancel_timers
 from dw_core.engine.transition import Outcome, Rejection
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import attempt_id, execution_id, task_id
 from dw_core.protocol.timestamps import wire_time
+
+CANCELLED_EXCEPTION = "WorkflowCancelled"
+"""The type of the exception that a delivered cancellation raises in the workflow's code."""
 
 
 def complete(writer: RunWriter, task: Task, command: CompleteWorkflow) -> None:
@@ -32,8 +35,12 @@ def complete(writer: RunWriter, task: Task, command: CompleteWorkflow) -> None:
 
 
 def fail(writer: RunWriter, task: Task, command: FailWorkflow) -> None:
-    """``fail_workflow``."""
+    """``fail_workflow``; code that lets a delivered cancellation through ends its run as cancelled (engine §6.12)."""
     writer.flush_signals()
+    request = writer.run.cancellation
+    if request is not None and request.delivery is not None and command.exception_type == CANCELLED_EXCEPTION:
+        _finish_cancelled(writer, task, request)
+        return
     cancel_open_work(writer, None)
     failed_by = command.failed_activity_execution_id
     payload: dict[str, Any] = {
@@ -54,6 +61,17 @@ def fail(writer: RunWriter, task: Task, command: FailWorkflow) -> None:
         workflow_task_id=task_id(task.run_id, task.task_number),
     )
     _close_run(writer, "failed", "failed")
+
+
+def _finish_cancelled(writer: RunWriter, task: Task, request: Cancellation) -> None:
+    cancel_open_work(writer, request.request_id)
+    writer.append(
+        "WorkflowCancelled",
+        ended_by_command(writer.run, "cancelled", request.request_id, request.reason),
+        workflow_task_id=task_id(task.run_id, task.task_number),
+        workflow_command_id=request.request_id,
+    )
+    _close_run(writer, "cancelled", "cancelled")
 
 
 def time_out(writer: RunWriter) -> None:
@@ -78,11 +96,36 @@ def time_out(writer: RunWriter) -> None:
 def decide_time_out(snapshot: Snapshot, due: TimeOutRun, now: datetime) -> Outcome:
     """Re-check a sweeper's finding under the lock."""
     run = snapshot.run
-    if run is None or run.is_terminal or run.deadline_at is None or run.deadline_at > now:
+    if run is None or run.is_terminal or run.ends_at is None or run.ends_at > now:
         return Rejection("run_not_active", "The run is closed or its deadline has not passed.")
     writer = RunWriter(snapshot, now)
+    if run.cancellation is not None and run.ends_at != run.deadline_at:
+        _end_cleanup(writer, run.cancellation)
+        return writer.finish({"run_id": run.run_id, "outcome": "cancelled"})
     time_out(writer)
     return writer.finish({"run_id": run.run_id, "outcome": "timed_out"})
+
+
+def _end_cleanup(writer: RunWriter, request: Cancellation) -> None:
+    """The time to clean up is over: the run is cancelled as it stands (engine §6.12)."""
+    reason = request.reason or "The time to clean up was over."
+    members = ended_by_command(writer.run, "cancelled", request.request_id, reason)
+    close_from_outside(writer, "WorkflowCancelled", members, "cancelled", "cancelled", request.request_id)
+
+
+def ended_by_command(run: Run, status: str, command_id: str, reason: str | None) -> dict[str, Any]:
+    """The members of ``WorkflowCancelled`` or ``WorkflowTerminated``, as ``status`` says (engine §2.3)."""
+    return {
+        "workflow_command_id": command_id,
+        "workflow_instance_id": run.workflow_id,
+        "workflow_run_id": run.run_id,
+        "reason": reason,
+        "failure_id": f"{run.run_id}.f",
+        "failure_category": status,
+        "closed_reason": status,
+        "exception_class": f"Workflow{status.capitalize()}",
+        "message": f"Workflow {status}" + (f": {reason}" if reason else "."),
+    }
 
 
 def close_from_outside(
@@ -120,11 +163,13 @@ def _cancel_activities(writer: RunWriter, command_id: str | None) -> None:
     known = writer.snapshot.activities | writer.transition.activities
     open_tasks = {t.activity_sequence: t for t in writer.open_tasks() if t.kind is TaskKind.ACTIVITY}
     for sequence in sorted(open_tasks):
-        _cancel_activity(writer, known[sequence], open_tasks[sequence], command_id)
+        message = "Activity cancelled because its workflow run closed."
+        cancel_activity(writer, known[sequence], open_tasks[sequence], command_id, message)
     writer.run.open_activity_count = 0
 
 
-def _cancel_activity(writer: RunWriter, activity: Activity, task: Task, command_id: str | None) -> None:
+def cancel_activity(writer: RunWriter, activity: Activity, task: Task, command_id: str | None, message: str) -> int:
+    """Close one open activity with ``ActivityCancelled``; the history sequence of that event."""
     now = writer.now
     closed = copy.copy(activity)
     closed.status, closed.closed_at, closed.attempt_count = "cancelled", now, task.attempt
@@ -141,10 +186,10 @@ def _cancel_activity(writer: RunWriter, activity: Activity, task: Task, command_
         "sequence": activity.sequence,
         "attempt_number": task.attempt or None,
         "cancelled_at": wire_time(now),
-        "message": "Activity cancelled because its workflow run closed.",
+        "message": message,
     }
     known = {key: value for key, value in payload.items() if value is not None}
-    writer.append("ActivityCancelled", known | group_members(activity.parallel_group_path))
+    return writer.append("ActivityCancelled", known | group_members(activity.parallel_group_path))
 
 
 def close_attempt(task: Task, status: str, now: datetime, reply: dict[str, Any] | None) -> Attempt:

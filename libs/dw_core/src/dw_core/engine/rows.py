@@ -41,8 +41,28 @@ class OpenWait(msgspec.Struct, kw_only=True):
     notified_at: int = 0
 
 
+class Cancellation(msgspec.Struct, kw_only=True):
+    """The cooperative cancellation request of a run (engine §6.12).
+
+    ``history_sequence`` is that of its event, 0 while it waits for a lease to end; ``delivery`` names the call that was
+    interrupted, None before; ``context`` is what the workflow's code is shown.
+    """
+
+    request_id: str
+    reason: str | None = None
+    requested_at: datetime
+    cleanup_deadline_at: datetime
+    context: dict[str, Any]
+    history_sequence: int = 0
+    delivery: dict[str, Any] | None = None
+    delivered_at: datetime | None = None
+
+
 class Run(msgspec.Struct, kw_only=True):
-    """A run: status, deadlines and the counters that decisions need (engine §1.2)."""
+    """A run: status, deadlines and the counters that decisions need (engine §1.2).
+
+    ``blocked_build_id`` is the build that could not replay a run with ``replay_blocked``.
+    """
 
     run_id: str
     namespace: str
@@ -74,6 +94,9 @@ class Run(msgspec.Struct, kw_only=True):
     open_wait: OpenWait | None = None
     task_failure_count: int = 0
     replay_blocked: bool = False
+    blocked_build_id: str | None = None
+    cancellation: Cancellation | None = None
+    cleanup_deadline_at: datetime | None = None
     output: str | None = None
 
     @property
@@ -89,12 +112,24 @@ class Run(msgspec.Struct, kw_only=True):
     @property
     def deadline_at(self) -> datetime | None:
         """The earlier of the execution and the run deadline."""
-        deadlines = [d for d in (self.execution_deadline_at, self.run_deadline_at) if d is not None]
-        return min(deadlines) if deadlines else None
+        return _earliest(self.execution_deadline_at, self.run_deadline_at)
+
+    @property
+    def ends_at(self) -> datetime | None:
+        """When the server closes the run by itself: at its deadline, or at the end of its cleanup."""
+        return _earliest(self.deadline_at, self.cleanup_deadline_at)
+
+
+def _earliest(*times: datetime | None) -> datetime | None:
+    return min((time for time in times if time is not None), default=None)
 
 
 class Task(msgspec.Struct, kw_only=True):
-    """An open task. ``attempt`` counts claims; for activities it is the number of the newest attempt."""
+    """An open task. ``attempt`` counts claims; for activities it is the number of the newest attempt.
+
+    ``needs_cooperation``: only for a worker that understands cancellation requests; ``is_cooperative``: its holder
+    does; ``is_cancel_requested``: the holder of this activity should stop.
+    """
 
     run_id: str
     task_number: int
@@ -125,6 +160,9 @@ class Task(msgspec.Struct, kw_only=True):
     last_heartbeat_at: datetime | None = None
     heartbeat_details: Any = None
     sweep_at: datetime | None = None
+    needs_cooperation: bool | None = None
+    is_cooperative: bool | None = None
+    is_cancel_requested: bool | None = None
 
     def next_sweep_at(self) -> datetime | None:
         """When a sweeper must look at this task: the earliest deadline that applies in its state."""
@@ -198,7 +236,10 @@ class Timer(msgspec.Struct, kw_only=True):
 
 
 class Attempt(msgspec.Struct, kw_only=True):
-    """A closed attempt, for late and repeated reports. ``status`` completed|failed|cancelled|expired."""
+    """A closed attempt, for late and repeated reports. ``status`` completed|failed|cancelled|expired.
+
+    ``cancellation`` is what is known of the callback of an attempt that was told to stop.
+    """
 
     run_id: str
     sequence: int
@@ -209,6 +250,7 @@ class Attempt(msgspec.Struct, kw_only=True):
     reply: dict[str, Any] | None = None
     started_at: datetime | None = None
     closed_at: datetime
+    cancellation: dict[str, Any] | None = None
 
 
 class Receipt(msgspec.Struct, kw_only=True):

@@ -72,7 +72,8 @@ class Snapshot(msgspec.Struct, kw_only=True):
         self.markers.update((m.change_id, m) for m in transition.markers)
         self.kept.update((c.request_id, c) for c in transition.commands if c.request_id is not None)
         self.receipts.update((r.task_number, r) for r in transition.receipts)
-        self.attempts.update(((a.sequence, a.attempt), a) for a in transition.attempts)
+        closed = (*transition.attempts, *transition.acknowledged)
+        self.attempts.update(((a.sequence, a.attempt), a) for a in closed)
         self.metadata = transition.metadata or self.metadata
         self.attribute_types.update((known.name, known.type) for known in transition.attribute_types)
         if transition.inbox_taken:

@@ -46,7 +46,8 @@ class Transition(msgspec.Struct, kw_only=True):
 
     ``reply`` is what the caller is told: a mapping of response members, or a :class:`Rejection` whose cause was itself
     recorded (a completion that finds its run past the deadline). ``tasks`` maps a task number to its after image, or
-    to None when the task has closed. ``created`` lists the numbers that are new in this transition.
+    to None when the task has closed. ``created`` lists the numbers that are new in this transition;
+    ``acknowledged`` are closed attempts whose ``cancellation`` has changed.
     """
 
     run: Run
@@ -59,6 +60,7 @@ class Transition(msgspec.Struct, kw_only=True):
     activities: dict[int, Activity] = {}
     created_activities: set[int] = set()
     attempts: list[Attempt] = []
+    acknowledged: list[Attempt] = []
     receipts: list[Receipt] = []
     timers: dict[int, Timer] = {}
     created_timers: set[int] = set()
@@ -74,7 +76,7 @@ class Transition(msgspec.Struct, kw_only=True):
     @property
     def changes_anything(self) -> bool:
         """False for a reply that was read and not decided: a status, or an answer given before."""
-        rows = (self.events, self.tasks, self.timers, self.commands, self.inbox_added, self.attempts)
+        rows = (self.events, self.tasks, self.timers, self.commands, self.inbox_added, self.attempts, self.acknowledged)
         return self.is_new_run or any(rows)
 
 

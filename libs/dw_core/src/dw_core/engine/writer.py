@@ -15,6 +15,7 @@ from dw_core.history.event import encode_event, encode_payload, with_member
 from dw_core.ids import task_id
 
 SIGNAL_RECEIVED = "SignalReceived"
+CANCELLATION_REQUESTED = "CooperativeCancellationRequested"
 Resume = dict[str, Any]
 """The resume context of a workflow task: only the members that apply (worker-plane §8.2)."""
 
@@ -110,6 +111,8 @@ class RunWriter:
         sequence = self.append(
             event_type, payload, workflow_task_id=workflow_task_id, workflow_command_id=workflow_command_id, wake=wake
         )
+        if event_type == CANCELLATION_REQUESTED and self.run.cancellation is not None:
+            self.run.cancellation = msgspec.structs.replace(self.run.cancellation, history_sequence=sequence)
         if wait is not None:
             self.run.open_wait = msgspec.structs.replace(wait, notified_at=sequence)
 
@@ -136,6 +139,14 @@ class RunWriter:
         for event in self.take_inbox():
             if event.event_type == SIGNAL_RECEIVED:
                 self._append_buffered(event)
+
+    def append_buffered(self, event_type: str) -> None:
+        """Append the buffered events of one type ahead of the others, which go on waiting."""
+        for event in self.take_inbox():
+            if event.event_type == event_type:
+                self._append_buffered(event)
+            else:
+                self.transition.inbox_added.append(event)
 
     def _append_buffered(self, event: InboxEvent) -> None:
         self._append_external(
@@ -215,6 +226,7 @@ class RunWriter:
             available_at=available_at or self.now,
             created_at=self.now,
             resume=resume,
+            needs_cooperation=run.cancellation is not None,
         )
         self.open_task(task)
         return task

@@ -87,6 +87,8 @@ def server_capabilities(options: CapabilityOptions | None = None) -> dict[str, A
             "stale_after_seconds": options.stale_after_seconds,
             "fields": {"task_slots": True, "process_metrics": True},
         },
+        "cooperative_cancellation": True,
+        "activity_cancellation_acknowledgement": True,
         **_recorded_in_history(),
         **_not_yet(),
     }

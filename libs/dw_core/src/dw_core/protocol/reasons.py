@@ -87,4 +87,11 @@ REASONS: dict[str, int] = {
     "historical_run_command_rejected": 409,
     "run_not_active": 409,
     "request_id_conflict": 409,
+    "selected_run_not_current": 409,
+    # cancellation
+    "active_claim_cancellation_not_supported": 409,
+    "activity_cancellation_policy_not_supported": 409,
+    "activity_cancellation_not_requested": 409,
+    "cancellation_not_requested": 409,
+    "cancellation_already_delivered": 409,
 }

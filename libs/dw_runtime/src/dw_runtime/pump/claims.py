@@ -82,7 +82,7 @@ class Claims:
         self.writes = WriteSet()
         groups: dict[object, list[Want]] = {}
         for want in wants:
-            groups.setdefault((want.key, want.types, want.build_id, want.page_size), []).append(want)
+            groups.setdefault(_kind_of_want(want), []).append(want)
         self._pending = list(groups.values())
         self._asked = [want for want in wants if want.is_retry_unchecked and want.claimant.poll_request_id]
         self._snapshots: dict[str, Snapshot] = {}
@@ -149,6 +149,10 @@ _decode_activity = msgspec.json.Decoder(Activity).decode
 _decode_time = msgspec.json.Decoder(datetime).decode
 
 
+def _kind_of_want(want: Want) -> tuple[object, ...]:
+    return want.key, want.types, want.build_id, want.page_size, want.claimant.is_cooperative
+
+
 def _wanted(position: int, group: list[Want]) -> dict[str, object]:
     first = group[0]
     return {
@@ -160,6 +164,7 @@ def _wanted(position: int, group: list[Want]) -> dict[str, object]:
         "types": None if first.types is None else sorted(first.types),
         "build_id": first.build_id,
         "page_size": first.page_size,
+        "is_cooperative": first.claimant.is_cooperative,
     }
 
 

@@ -42,6 +42,7 @@ class WriteSet(msgspec.Struct):
     new_timers: dict[TaskKey, Timer] = {}
     timers: dict[TaskKey, Timer] = {}
     attempts: list[Attempt] = []
+    acknowledged: list[Attempt] = []
     receipts: list[Receipt] = []
     new_groups: dict[TaskKey, Group] = {}
     groups: dict[TaskKey, Group] = {}
@@ -66,6 +67,7 @@ class WriteSet(msgspec.Struct):
             self.runs[run_id] = run
         self.events.extend(transition.events)
         self.attempts.extend(transition.attempts)
+        self.acknowledged.extend(transition.acknowledged)
         self.receipts.extend(transition.receipts)
         self.markers.extend(transition.markers)
         self.commands.extend(transition.commands)
@@ -142,6 +144,8 @@ class WriteSet(msgspec.Struct):
             calls.append(("count_groups", encode_rows(self.groups.values())))
         if self.markers:
             calls.append(("record_markers", encode_rows(self.markers)))
+        if self.acknowledged:
+            calls.append(("acknowledge_attempts", encode_rows(self.acknowledged)))
         if self.metadata:
             calls.append(("write_metadata", encode_rows(self.metadata.values())))
         if self.attribute_types:

@@ -155,6 +155,7 @@ def _schedule_activity(writer: RunWriter, command: ScheduleActivity, source: str
         has_retry_policy=command.has_retry_policy,
         retry_policy=command.retry_policy,
         timeouts=command.timeouts,
+        cancellation_policy=command.cancellation_policy,
         parallel_group_path=path,
         group_base=path[0]["parallel_group_base_sequence"] if path else None,
         scheduled_at=writer.now,
@@ -186,13 +187,19 @@ def _schedule_activity(writer: RunWriter, command: ScheduleActivity, source: str
 
 
 def _scheduled_payload(activity: Activity) -> dict[str, Any]:
-    return {
-        "sequence": activity.sequence,
-        "activity_type": activity.activity_type,
-        "activity_class": activity.activity_type,
-        "activity_execution_id": execution_id(activity.run_id, activity.sequence),
-        "queue": activity.queue,
-    } | group_members(activity.parallel_group_path)
+    policy = activity.cancellation_policy
+    authored = {} if policy is None else {"cancellation_policy": policy}
+    return (
+        authored
+        | {
+            "sequence": activity.sequence,
+            "activity_type": activity.activity_type,
+            "activity_class": activity.activity_type,
+            "activity_execution_id": execution_id(activity.run_id, activity.sequence),
+            "queue": activity.queue,
+        }
+        | group_members(activity.parallel_group_path)
+    )
 
 
 def _open_group(writer: RunWriter, path: Path) -> None:

@@ -27,6 +27,7 @@ from dw_core.engine.commands.policies import read_retry_policy, read_timeouts
 from dw_core.limits import SECONDS_MAX
 from dw_core.payloads.codec import EMPTY_LIST_BLOB, NULL_BLOB
 
+_CANCELLATION_POLICIES = ("try_cancel", "wait_cancellation_completed", "abandon")
 _ACTIVITY_LIKE = frozenset({"schedule_activity", "record_local_activity"})
 _SCOPE: dict[str, frozenset[str]] = {
     "retry_policy": _ACTIVITY_LIKE | {"start_child_workflow"},
@@ -97,9 +98,13 @@ def _schedule_activity(fields: Fields) -> ScheduleActivity | None:
     activity_type = fields.name("activity_type", required=True)
     timeouts = read_timeouts(fields)
     policy = read_retry_policy(fields)
-    for unsupported in ("worker_session", "cancellation_policy"):
-        if fields.has(unsupported):
-            fields.error(unsupported, "is not supported by this server")
+    if fields.has("worker_session"):
+        fields.error("worker_session", "is not supported by this server")
+    cancellation_policy = fields.choice("cancellation_policy", _CANCELLATION_POLICIES)
+    if cancellation_policy == "abandon" and timeouts.schedule_to_close_timeout is None:
+        fields.error("cancellation_policy", "abandon needs a schedule_to_close_timeout")
+    if fields.raw("cancellation_scope_id") not in (None, "root"):
+        fields.error("cancellation_scope_id", "is not supported by this server")
     queue = fields.name("queue")
     arguments = fields.payload("arguments")
     path = read_path(fields, "activity")
@@ -112,6 +117,7 @@ def _schedule_activity(fields: Fields) -> ScheduleActivity | None:
         has_retry_policy=fields.has("retry_policy"),
         retry_policy=policy,
         timeouts=timeouts,
+        cancellation_policy=cancellation_policy,
         path=path,
     )
 

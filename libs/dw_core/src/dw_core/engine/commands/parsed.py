@@ -21,6 +21,7 @@ class ScheduleActivity(msgspec.Struct, frozen=True, kw_only=True):
     has_retry_policy: bool
     retry_policy: RetryPolicy
     timeouts: Timeouts
+    cancellation_policy: str | None = None
     path: list[dict[str, Any]] | None = None
 
 
@@ -192,6 +193,8 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
                     needed["memo_upserts"] = "workflow_metadata_capability_not_advertised"
                 case UpsertSearchAttributes(types=types) if types:
                     needed["typed_search_attributes"] = "typed_search_attributes_unavailable"
+                case ScheduleActivity(cancellation_policy=policy) if policy is not None:
+                    needed["cooperative_cancellation"] = "activity_cancellation_policy_not_supported"
                 case RecordLocalActivity():
                     needed["local_activities"] = "worker_capability_not_supported"
         return list(needed.items())

@@ -16,7 +16,8 @@ runs AS (
         open_activity_count = n.open_activity_count, open_timer_count = n.open_timer_count,
         pending_signal_count = n.pending_signal_count, open_wait = n.open_wait,
         task_failure_count = n.task_failure_count,
-        replay_blocked = n.replay_blocked
+        replay_blocked = n.replay_blocked, blocked_build_id = n.blocked_build_id,
+        cancellation = n.cancellation, cleanup_deadline_at = n.cleanup_deadline_at
     FROM json_populate_recordset(NULL::workflow_runs, $2::json) n
     WHERE r.run_id = n.run_id
 ),
@@ -45,7 +46,9 @@ changed AS (
         poll_request_id = n.poll_request_id, claimed_history_sequence = n.claimed_history_sequence,
         schedule_to_start_at = n.schedule_to_start_at, start_to_close_at = n.start_to_close_at,
         heartbeat_at = n.heartbeat_at, last_heartbeat_at = n.last_heartbeat_at,
-        heartbeat_details = n.heartbeat_details, sweep_at = n.sweep_at
+        heartbeat_details = n.heartbeat_details, sweep_at = n.sweep_at,
+        needs_cooperation = n.needs_cooperation, is_cooperative = n.is_cooperative,
+        is_cancel_requested = n.is_cancel_requested
     FROM json_populate_recordset(NULL::workflow_tasks, $5::json) n
     WHERE t.run_id = n.run_id AND t.task_number = n.task_number
 ),

@@ -1,13 +1,13 @@
 -- name: pick_tasks
 -- For every wanted queue, lock up to that many ready, due tasks together with their runs, skipping what is locked.
--- $1 is a JSON array of {position, namespace, kind, queue, slots, types, build_id, page_size}; types null means any
--- type; a task pinned to a build goes only to that build. page_size counts history events. Two wants on one queue may
+-- $1 is a JSON array of {position, namespace, kind, queue, slots, types, build_id, page_size, is_cooperative}; types null means any
+-- type; a task pinned to a build goes only to that build, one that needs cooperation only to who offers it. page_size counts history events. Two wants on one queue may
 -- pick the same task. A task whose run another transaction holds comes without its run.
 WITH clock AS MATERIALIZED (SELECT dw_now() AS now),
 wanted AS (
     SELECT * FROM json_to_recordset($1::json) AS w(
         position integer, namespace text, kind smallint, queue text, slots integer, types text[], build_id text,
-        page_size integer
+        page_size integer, is_cooperative boolean
     )
 ),
 picked AS MATERIALIZED (
@@ -20,6 +20,7 @@ picked AS MATERIALIZED (
           AND t.available_at <= clock.now AND (t.sweep_at IS NULL OR t.sweep_at > clock.now)
           AND (w.types IS NULL OR t.task_type = ANY(w.types))
           AND (t.compatibility IS NULL OR t.compatibility = w.build_id)
+          AND (t.needs_cooperation IS NOT TRUE OR w.is_cooperative)
         ORDER BY t.priority, t.available_at, t.run_id, t.task_number
         LIMIT w.slots
         FOR UPDATE OF t SKIP LOCKED
