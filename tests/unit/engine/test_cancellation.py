@@ -156,7 +156,7 @@ def test_requests_for_what_is_not_there_or_over_are_refused() -> None:
     world = World()
     run_id = world.start()
     assert rejected(world.request_cancellation("nobody")).reason == "instance_not_found"
-    other = {"target_scope": "run", "run_id": "other"}
+    other: dict[str, Any] = {"target_scope": "run", "run_id": "other"}
     assert rejected(world.request_cancellation(**other)).reason == "selected_run_not_current"
     accepted(world.request_cancellation(target_scope="run", run_id=run_id))
     world.terminate()
@@ -283,7 +283,7 @@ def test_a_delivery_that_does_not_fit_changes_nothing(changes: Json, reason: str
     request_id = requested(world)
     task = world.claim_workflow().task
     image = world.memory.image()
-    named = {"request_id": request_id, "sequence": 1, "call_kind": "activity"} | changes
+    named: dict[str, Any] = {"request_id": request_id, "sequence": 1, "call_kind": "activity"} | changes
     assert rejected(world.deliver(task, **named)).reason == reason
     assert world.memory.image() == image
 
@@ -301,7 +301,7 @@ def test_without_a_request_nothing_is_delivered() -> None:
 def stopping(world: World, policy: str | None) -> tuple[str, str, Any, Any]:
     """A run whose running activity a delivery is about to interrupt: run, request, activity task, workflow task."""
     run_id = world.start()
-    fields = {} if policy is None else {"cancellation_policy": policy, "schedule_to_close_timeout": 500}
+    fields: dict[str, Any] = {} if policy is None else {"cancellation_policy": policy, "schedule_to_close_timeout": 500}
     world.decide_with(activity(retry_policy={"max_attempts": 3}, **fields))
     running = world.claim_activity().task
     request_id = requested(world)
