@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -85,7 +86,12 @@ async def test_repair_ends_the_pause_of_a_failed_task(plane: ControlPlane, send:
     assert (await send("POST", "/workflows/w/repair")).json["outcome"] == "repair_not_needed"
     task = (await plane.claim("default")).task
     assert task.lease_owner is not None
-    fence = {"run_id": run_id, "namespace": task.namespace, "task_number": task.task_number, "attempt": task.attempt}
+    fence: dict[str, Any] = {
+        "run_id": run_id,
+        "namespace": task.namespace,
+        "task_number": task.task_number,
+        "attempt": task.attempt,
+    }
     await plane.pump.submit(FailWorkflowTask(**fence, lease_owner=task.lease_owner, message="It broke."))
     answer = await send("POST", f"/workflows/w/runs/{run_id}/repair", {"request_id": "r-1"})
     assert (answer.status, answer.json["outcome"]) == (200, "repair_dispatched")

@@ -157,7 +157,7 @@ async def test_a_blocked_run_waits_for_a_worker_of_another_build(client: Client,
         answer = await client.post(f"/workflow-tasks/{task['task_id']}/fail", fence(task) | {"failure": failure})
         assert answer.status == 200
         await served.execute(
-            "UPDATE workflow_tasks SET available_at = dw_now() WHERE run_id = %s AND available_at < dw_now() + '1 hour'",
+            "UPDATE workflow_tasks SET available_at = dw_now() WHERE run_id = %s AND available_at < 'tomorrow'",
             run_id,
         )
     assert (await client.poll(build_id="old", timeout_seconds=0)).json["poll_status"] == "empty"

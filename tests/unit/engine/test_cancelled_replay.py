@@ -18,7 +18,8 @@ from durable_workflow.workflow import ReplayOutcome, WorkflowContext, commands_t
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.payloads.codec import decode_blob
 from dw_runtime.pump.claims import Claimed
-from tests.unit.engine.replay_workflows import FOREVER, WORKFLOWS, Listens
+from tests.unit.engine.invariants import CLOSINGS
+from tests.unit.engine.replay_workflows import ALL_WORKFLOWS, FOREVER, WORKFLOWS, Listens
 from tests.unit.engine.test_replay import EXAMPLES, Commands, Trouble
 from tests.unit.engine.world import QUEUE, accepted, completion, failed_task
 
@@ -76,26 +77,26 @@ CANCELLED: list[Any] = [*(cls for cls in WORKFLOWS if cls is not Listens), Clean
 """Without a condition that already holds when it is waited for: right before the call that a delivery interrupts, the
 SDK takes such a wait for that call."""
 
-CLASSES = {cls.__workflow_name__: cls for cls in CANCELLED}
+CLASSES: dict[str, Any] = {cls.__workflow_name__: cls for cls in (*ALL_WORKFLOWS, *CANCELLED)}
 
 
 class Cancelled(Trouble):
     """A world in which somebody asks the run to cancel itself at some moment, and its workers know what to do."""
 
     def _step(self) -> None:
-        if not self.world.run(self.run_id).is_terminal and self._rng.random() < 0.2:
+        if self._rng.random() < 0.2:
             self.world.request_cancellation(seconds=3_600)
         super()._step()
 
-    def _outcome(self, observed: Json | None) -> ReplayOutcome:
-        events = self.world.events(self.run_id)
-        arguments = decode_blob(events[1]["payload"]["input"]["blob"])
+    def _outcome(self, run_id: str, observed: Json | None) -> ReplayOutcome:
+        events, run = self.world.events(run_id), self.world.run(run_id)
+        (started,) = [event["payload"] for event in events if event["event_type"] == "WorkflowStarted"]
         return replay(
-            CLASSES[self._type],
+            CLASSES[run.workflow_type],
             events,
-            arguments,
-            workflow_id="w",
-            run_id=self.run_id,
+            decode_blob(started["input"]["blob"]),
+            workflow_id=run.workflow_id,
+            run_id=run_id,
             payload_codec="avro",
             cancellation_request=observed,
         )
@@ -110,7 +111,7 @@ class Cancelled(Trouble):
         if self._rng.random() < 0.3:
             self.world.request_cancellation(seconds=3_600)
         observed = accepted(self.world.heartbeat(claimed.task)).get("cancellation_request")
-        outcome = self._outcome(observed)
+        outcome = self._outcome(claimed.task.run_id, observed)
         for _ in range(3):
             intent = outcome.cancellation_delivery
             if intent is None or outcome.commands:
@@ -127,7 +128,7 @@ class Cancelled(Trouble):
             if not reply["delivered"]:
                 assert reply["claim_released"]
                 return
-            outcome = self._outcome(observed)
+            outcome = self._outcome(claimed.task.run_id, observed)
         assert outcome.cancellation_delivery is None or outcome.commands, "the replay takes the delivery"
         if self._troubled():
             return  # the worker is gone
@@ -137,10 +138,11 @@ class Cancelled(Trouble):
 
     def check_end(self) -> str:
         """The whole history replays to the recorded end; its event type."""
-        outcome = self._outcome(None)
-        end = self.world.events(self.run_id)[-1]
+        run_id = self.current_run_id
+        outcome = self._outcome(run_id, None)
+        end = [event for event in self.world.events(run_id) if event["event_type"] in CLOSINGS][-1]
         if end["workflow_task_id"] is None:
-            deadline = self.world.run(self.run_id).cleanup_deadline_at
+            deadline = self.world.run(run_id).cleanup_deadline_at
             assert deadline is not None and self.world.now >= deadline, "the server ends only what takes too long"
             return str(end["event_type"])
         (*_, terminal) = commands_to_server_commands(outcome.commands, QUEUE)

@@ -136,7 +136,7 @@ def _deliver(
 ) -> None:
     """The request, if it still waits for the lease to end, goes before everything else that waits: what the code is
     told next is the cancellation, and no decision has seen the rest."""
-    writer.append_buffered(CANCELLATION_REQUESTED)
+    writer.append_waiting(CANCELLATION_REQUESTED)
     run, named = writer.run, _range(report)
     request = run.cancellation
     assert request is not None
