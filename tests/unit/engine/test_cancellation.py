@@ -8,7 +8,7 @@ import pytest
 
 from dw_core.engine.rows import TaskKind
 from dw_core.history.paging import encode_page_token
-from tests.unit.engine.commands import activity, finish, give_up, group, side_effect, timer, wait
+from tests.unit.engine.commands import activity, continued, finish, give_up, group, side_effect, timer, wait
 from tests.unit.engine.invariants import Watch
 from tests.unit.engine.world import Json, World, accepted, rejected
 
@@ -432,3 +432,31 @@ def test_an_earlier_run_deadline_wins_over_the_cleanup() -> None:
     world.later(61)
     world.sweep()
     assert world.types(run_id)[-1] == "WorkflowTimedOut"
+
+
+def test_a_request_that_a_run_has_not_seen_goes_on_to_its_successor() -> None:
+    world = World()
+    run_id = world.start()
+    task = world.claim_workflow().task
+    shown = accepted(world.request_cancellation(seconds=60))["cancellation_request"]
+    accepted(world.complete(task, continued()))
+    follower = str(world.run(run_id).continued_to_run_id)
+    assert world.types(follower) == ["WorkflowStarted", "CooperativeCancellationRequested"]
+    context = payload(world, follower, "CooperativeCancellationRequested")["cancellation"]
+    assert (context["request_id"], context["root_workflow_run_id"]) == (shown["request_id"], follower)
+    again = accepted(world.request_cancellation())
+    assert (again["run_id"], again["duplicate"], again["cancellation_request"]) == (follower, True, shown)
+    claimed = world.claim_workflow().task
+    assert claimed.run_id == follower
+    accepted(world.deliver(claimed, shown["request_id"], 1, "activity"))
+    Watch(world).look()
+
+
+def test_a_delivered_request_ends_with_its_run() -> None:
+    world = World()
+    run_id = world.start()
+    request_id = requested(world)
+    task = world.claim_workflow().task
+    accepted(world.deliver(task, request_id, 1, "activity"))
+    accepted(world.complete(task, continued()))
+    assert world.run(str(world.run(run_id).continued_to_run_id)).cancellation is None

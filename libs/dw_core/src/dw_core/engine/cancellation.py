@@ -12,10 +12,11 @@ from typing import Any
 
 from dw_core.engine.inputs import RequestCancellation
 from dw_core.engine.intake import SOURCE, record_command
-from dw_core.engine.rows import Cancellation, Run, TaskState
+from dw_core.engine.rows import Cancellation, InboxEvent, Run, TaskState
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import CANCELLATION_REQUESTED, RunWriter
+from dw_core.history.event import encode_payload
 from dw_core.history.paging import encode_page_token
 from dw_core.ids import task_id
 from dw_core.protocol.timestamps import wire_time
@@ -86,7 +87,7 @@ def _record(writer: RunWriter, command: RequestCancellation) -> Cancellation:
         reason=command.reason,
         requested_at=writer.now,
         cleanup_deadline_at=deadline,
-        context=_context(run, command, writer.now, deadline),
+        context=_context(run, command.command_id, command.reason, command.requester, writer.now, deadline),
     )
     run.cancellation, run.cleanup_deadline_at = request, deadline
     record_command(
@@ -102,33 +103,69 @@ def _record(writer: RunWriter, command: RequestCancellation) -> Cancellation:
         kept = copy.copy(task)
         kept.needs_cooperation = True
         writer.put_task(kept)
-    payload = {
-        "workflow_command_id": request.request_id,
-        "workflow_instance_id": run.workflow_id,
-        "workflow_run_id": run.run_id,
-        "cleanup_deadline_at": wire_time(deadline),
-        "cancellation": request.context,
-    } | ({} if command.reason is None else {"reason": command.reason})
-    writer.record(CANCELLATION_REQUESTED, payload, workflow_command_id=request.request_id, wake={})
+    writer.record(CANCELLATION_REQUESTED, _event(run, request), workflow_command_id=request.request_id, wake={})
     return run.cancellation
 
 
-def _context(run: Run, command: RequestCancellation, now: datetime, deadline: datetime) -> dict[str, Any]:
+def _event(run: Run, request: Cancellation) -> dict[str, Any]:
+    members = {
+        "workflow_command_id": request.request_id,
+        "workflow_instance_id": run.workflow_id,
+        "workflow_run_id": run.run_id,
+        "cleanup_deadline_at": wire_time(request.cleanup_deadline_at),
+        "cancellation": request.context,
+    }
+    return members if request.reason is None else members | {"reason": request.reason}
+
+
+def carry_over(run: Run, follower: Run) -> list[InboxEvent]:
+    """A request that a run has not seen before it continued as new goes on to its successor, deadline and all.
+
+    Changes ``follower``; returns the event with which its history tells of the request, if there is one.
+    """
+    request = run.cancellation
+    if request is None or request.delivery is not None:
+        return []
+    moved = copy.copy(request)
+    moved.history_sequence = 0
+    moved.context = _context(
+        follower,
+        request.request_id,
+        request.reason,
+        request.context["requester"],
+        request.requested_at,
+        request.cleanup_deadline_at,
+    )
+    follower.cancellation, follower.cleanup_deadline_at = moved, request.cleanup_deadline_at
+    return [
+        InboxEvent(
+            run_id=follower.run_id,
+            event_type=CANCELLATION_REQUESTED,
+            payload=encode_payload(_event(follower, moved)),
+            resume={},
+            workflow_command_id=request.request_id,
+        )
+    ]
+
+
+def _context(
+    run: Run, request_id: str, reason: str | None, requester: dict[str, str], now: datetime, deadline: datetime
+) -> dict[str, Any]:
     """Who asked for what, as the workflow's code will see it; this run is the root of its lineage."""
     address = {
-        "request_id": command.command_id,
+        "request_id": request_id,
         "workflow_instance_id": run.workflow_id,
         "workflow_run_id": run.run_id,
     }
     return {
         "schema": _CONTEXT_SCHEMA,
-        "request_id": command.command_id,
-        "root_request_id": command.command_id,
+        "request_id": request_id,
+        "root_request_id": request_id,
         "root_workflow_instance_id": run.workflow_id,
         "root_workflow_run_id": run.run_id,
         "parent_request_id": None,
-        "reason": command.reason,
-        "requester": command.requester,
+        "reason": reason,
+        "requester": requester,
         "source": SOURCE,
         "requested_at": wire_time(now),
         "cleanup_deadline_at": wire_time(deadline),
