@@ -78,6 +78,7 @@ RUN = {
     "open_child_count": 0,
     "pending_signal_count": 0,
     "open_wait": {"sequence": 9},
+    "selected_waits": [],
     "task_failure_count": 0,
     "replay_blocked": False,
 }
@@ -132,6 +133,7 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     ),
     "read_pages": (rows({"run_id": RUN_ID, "up_to": 6, "page_size": 100}),),
     "read_settled": (rows(POINT),),
+    "read_members": (rows(GROUP), rows({"run_id": RUN_ID, "first": 1, "last": 3})),
     "pick_tasks": (rows(TASK),),
     "find_polled": (rows(TASK | {"lease_owner": "worker-1", "poll_request_id": "poll-1"}),),
     "read_history_page": (RUN_ID, 0, 6, 100),
