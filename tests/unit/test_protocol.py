@@ -103,7 +103,6 @@ REQUIRED_CAPABILITIES = (
     "sticky_execution",
 )
 TRAPS = (
-    "activity_lease_renewal",
     "query_task_authority",
     "worker_deregistration_fencing",
     "observability_context",

@@ -25,6 +25,7 @@ from dw_core.engine.inputs import (
     InstanceInput,
     RecoverLeases,
     ReleaseClaim,
+    RenewActivityLease,
     StartWorkflow,
     TerminateWorkflow,
     WorkflowTaskInput,
@@ -167,7 +168,7 @@ class Engine(RuleBasedStateMachine):
         return [leaf(row["parallel_group_path"], row["activity_type"]) for row in leaves]
 
     def _activity_report(self, task: Task, data: st.DataObject) -> Input:
-        kind = data.draw(st.sampled_from(["complete", "complete", "fail", "fail", "beat", "check"]))
+        kind = data.draw(st.sampled_from(["complete", "complete", "fail", "fail", "beat", "renew", "check"]))
         changes = data.draw(CHANGED_FENCES)
         if kind == "complete":
             return activity_result(task, **changes)
@@ -176,6 +177,8 @@ class Engine(RuleBasedStateMachine):
         fence = _fence(task) | {"sequence": task.activity_sequence} | changes
         if kind == "beat":
             return HeartbeatActivity(**fence, lease_seconds=LEASE_SECONDS, progress={"n": 1})
+        if kind == "renew":
+            return RenewActivityLease(**fence, lease_seconds=LEASE_SECONDS)
         return CheckActivity(**fence)
 
     def _report(self, data: st.DataObject) -> Input:
@@ -202,6 +205,8 @@ class Engine(RuleBasedStateMachine):
             assert self.world.memory.instances[NAMESPACE, change.workflow_id] == reply["run_id"], "34, 36"
         if isinstance(change, HeartbeatActivity) and isinstance(reply, dict) and reply["can_continue"]:
             assert reply["run_closed_at"] is None, "30: a heartbeat never continues a closed run"
+        if isinstance(change, RenewActivityLease) and isinstance(reply, dict):
+            assert not self.world.run(change.run_id).is_terminal, "30: a lease of a closed run is never renewed"
 
     @initialize()
     def begin(self) -> None:

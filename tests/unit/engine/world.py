@@ -28,6 +28,7 @@ from dw_core.engine.inputs import (
     HeartbeatActivity,
     HeartbeatWorkflowTask,
     Input,
+    RenewActivityLease,
     SignalWorkflow,
     StartWorkflow,
     SweepTask,
@@ -285,6 +286,10 @@ class World:
         """Report progress of an attempt."""
         beat = _attempt(task) | {"lease_seconds": LEASE_SECONDS, "progress": progress}
         return self.submit(HeartbeatActivity(**(beat | changes)))
+
+    def renew_activity_lease(self, task: Task, **changes: Any) -> Reply:
+        """Renew the lease of an attempt."""
+        return self.submit(RenewActivityLease(**(_attempt(task) | {"lease_seconds": LEASE_SECONDS} | changes)))
 
     def check_activity(self, task: Task, **changes: Any) -> Reply:
         """Ask for the status of an attempt."""

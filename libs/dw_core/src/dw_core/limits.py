@@ -46,6 +46,9 @@ SECONDS_MAX = 1_000_000_000
 REPLAY_BLOCKED_AFTER_FAILURES = 5
 """Consecutive replay failures after which a run is marked as blocked (engine §4.6)."""
 
+ACTIVITY_LEASE_MAX_SECONDS = 86_400
+"""The longest lease of an activity attempt: workers refuse a longer one (worker-plane §16.2)."""
+
 HEARTBEAT_EVENT_INTERVAL_SECONDS = 60
 """History keeps one heartbeat event for every such part of an attempt's life; every heartbeat renews the lease."""
 

@@ -83,3 +83,6 @@ class ActivityTaskBridge(Protocol):
         self, namespace: str, task_id: str, attempt_id: str, lease_owner: str, progress: dict[str, Any]
     ) -> dict[str, Any]:
         """Renew lease and heartbeat deadline and keep the progress."""
+
+    async def renew_lease(self, namespace: str, task_id: str, attempt_id: str, lease_owner: str) -> dict[str, Any]:
+        """Renew the lease and nothing else."""

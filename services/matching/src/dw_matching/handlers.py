@@ -17,6 +17,7 @@ from dw_core.protocol.requests_worker import (
     ActivityTaskFail,
     ActivityTaskHeartbeat,
     ActivityTaskPoll,
+    ActivityTaskRenewLease,
     ActivityTaskStatus,
     TaskPoll,
     WorkerHeartbeat,
@@ -83,6 +84,7 @@ class WorkerHandlers:
             "activity_task_complete": self.complete_activity,
             "activity_task_fail": self.fail_activity,
             "activity_task_status": self.activity_status,
+            "activity_task_renew_lease": self.renew_activity_lease,
         }
 
     # -- workers -----------------------------------------------------------------------------------------------------
@@ -162,7 +164,8 @@ class WorkerHandlers:
         types = frozenset(worker.supported_activity_types)
         with Held(self, call, request, "activity_task"):
             task = await self._activity_tasks.poll(self.poll(call, worker, types))
-        return await self.polled(call, worker, task)
+        # Workers that renew their leases measure them from the moment of the grant (worker-plane §16.2).
+        return await self.polled(call, worker, task, {} if task is None else {"server_time": task["leased_at"]})
 
     async def admit(self, call: Call, poll: TaskPoll) -> Registration:
         """The registration of a polling worker; raises the refusals of worker-plane §7.4."""
@@ -191,10 +194,15 @@ class WorkerHandlers:
             on_hold=None if call.hangup is None else call.hangup.notify,
         )
 
-    async def polled(self, call: Call, worker: Registration, task: dict[str, Any] | None) -> Reply:
-        """The answer to a poll; raises ``worker_draining`` when its worker has been drained meanwhile."""
+    async def polled(
+        self, call: Call, worker: Registration, task: dict[str, Any] | None, members: dict[str, Any] | None = None
+    ) -> Reply:
+        """The answer to a poll, a granted one with ``members``.
+
+        Raises ``worker_draining`` when its worker has been drained meanwhile.
+        """
         if task is not None:
-            return Reply({"task": task, "poll_status": "leased"})
+            return Reply({"task": task, "poll_status": "leased", **(members or {})})
         now = await self._registry.polling(call.namespace, worker.worker_id)
         if now is not None and now.is_draining:
             _refuse(draining(now))
@@ -300,6 +308,15 @@ class WorkerHandlers:
         request: ActivityTaskStatus = call.body
         return Reply(
             await self._activity_tasks.status(
+                call.namespace, call.params["task_id"], request.activity_attempt_id, request.lease_owner
+            )
+        )
+
+    async def renew_activity_lease(self, call: Call) -> Reply:
+        """Keep an attempt's lease."""
+        request: ActivityTaskRenewLease = call.body
+        return Reply(
+            await self._activity_tasks.renew_lease(
                 call.namespace, call.params["task_id"], request.activity_attempt_id, request.lease_owner
             )
         )

@@ -124,6 +124,7 @@ def activity_task(claimed: Claimed) -> dict[str, Any]:
         "retry_policy": retry_policy(activity),
         "deadlines": deadlines(task),
         "lease_owner": task.lease_owner,
+        "leased_at": wire_time(task.leased_at),
         "lease_expires_at": wire_time(task.lease_expires_at),
         "last_heartbeat_details": task.heartbeat_details,
     }

@@ -162,6 +162,12 @@ class HeartbeatActivity(ActivityInput, frozen=True, kw_only=True):
     progress: dict[str, Any] | None = None
 
 
+class RenewActivityLease(ActivityInput, frozen=True, kw_only=True):
+    """Renew the attempt's lease and nothing else (worker-plane §16.2)."""
+
+    lease_seconds: int
+
+
 class CompleteActivity(ActivityInput, frozen=True, kw_only=True):
     """The attempt succeeded with this result blob."""
 

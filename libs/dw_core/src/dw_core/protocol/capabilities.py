@@ -62,6 +62,7 @@ def server_capabilities(options: CapabilityOptions | None = None) -> dict[str, A
         },
         "activity_retry_policy": True,
         "activity_timeouts": True,
+        "activity_lease_renewal": True,
         "child_workflow_retry_policy": False,
         "child_workflow_timeouts": False,
         "parent_close_policy": False,
