@@ -24,7 +24,7 @@ from dw_core.topology.placement import resolve
 from dw_runtime.auth.authenticator import build_authenticator
 from dw_runtime.auth.settings import AuthSettings
 from dw_runtime.http.shell import Shell, ShellSettings
-from dw_runtime.pump.claims import Claimed, Want
+from dw_runtime.pump.claims import Claimed, Looked, Want
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
 from dw_runtime.settings import load
@@ -50,9 +50,7 @@ class Polls:
         wanted = set(keys)
         return [want for want, _ in self._wants if want.key in wanted]
 
-    def settle(
-        self, wants: Sequence[Want], granted: Sequence[tuple[Want, Claimed]], leftover: set[WakeKey], *, looked: bool
-    ) -> None:
+    def settle(self, wants: Sequence[Want], granted: Sequence[tuple[Want, Claimed]], looked: Looked | None) -> None:
         for want, claimed in granted:
             entry = next(entry for entry in self._wants if entry[0] is want)
             self._wants.remove(entry)

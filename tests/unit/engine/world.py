@@ -228,8 +228,7 @@ class World:
         """What ``slots`` held polls of one worker are granted."""
         claims = Claims([poll(kind, owner, queue, lease_seconds)] * slots)
         claims.match(*_finish(self._transaction.ask(claims.calls)))
-        if not claims.writes.is_empty:
-            _finish(self._transaction.ask(claims.writes.calls()))
+        _finish(self._transaction.ask(claims.writes()))
         return [claimed for _, claimed in claims.granted]
 
     def claim_workflow(self, owner: str = "worker") -> Claimed:

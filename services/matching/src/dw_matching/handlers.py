@@ -35,6 +35,7 @@ from dw_matching.registry import Registry
 from dw_matching.seats import Poll
 from dw_matching.workflow_bridge import WorkflowTasks
 from dw_runtime.http.call import Call, Handlers, Reply
+from dw_runtime.pump.claims import LEASES_UNLIMITED
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,19 +154,24 @@ class WorkerHandlers:
             raise Invalid({"task_kinds": ["must contain workflow; update validation is not supported by this server"]})
         worker = await self.admit(call, request)
         types = frozenset(worker.supported_workflow_types) or None
+        ending = Ending()
         with Held(self, call, request, "workflow_task"):
-            task = await self._workflow_tasks.poll(self.poll(call, worker, types))
-        return await self.polled(call, worker, task)
+            poll = self.poll(call, worker, types, leases_max=worker.max_concurrent_workflow_tasks, ending=ending)
+            task = await self._workflow_tasks.poll(poll)
+        return await self.polled(call, worker, task, ending)
 
     async def poll_activity_task(self, call: Call) -> Reply:
         """Hold an activity poll; a worker without activity types waits in vain (worker-plane §7.6)."""
         request: ActivityTaskPoll = call.body
         worker = await self.admit(call, request)
         types = frozenset(worker.supported_activity_types)
+        ending = Ending()
         with Held(self, call, request, "activity_task"):
-            task = await self._activity_tasks.poll(self.poll(call, worker, types))
+            poll = self.poll(call, worker, types, leases_max=worker.max_concurrent_activity_tasks, ending=ending)
+            task = await self._activity_tasks.poll(poll)
         # Workers that renew their leases measure them from the moment of the grant (worker-plane §16.2).
-        return await self.polled(call, worker, task, {} if task is None else {"server_time": task["leased_at"]})
+        members = {} if task is None else {"server_time": task["leased_at"]}
+        return await self.polled(call, worker, task, ending, members)
 
     async def admit(self, call: Call, poll: TaskPoll) -> Registration:
         """The registration of a polling worker; raises the refusals of worker-plane §7.4."""
@@ -176,9 +182,19 @@ class WorkerHandlers:
         return worker
 
     def poll(
-        self, call: Call, worker: Registration, types: frozenset[str] | None, default_seconds: int | None = None
+        self,
+        call: Call,
+        worker: Registration,
+        types: frozenset[str] | None,
+        default_seconds: int | None = None,
+        *,
+        leases_max: int = LEASES_UNLIMITED,
+        ending: Ending | None = None,
     ) -> Poll:
-        """The long poll of a request; ``default_seconds`` is its window when it names none."""
+        """The long poll of a request; ``default_seconds`` is its window when it names none.
+
+        ``leases_max`` caps the leases of its worker; ``ending`` is told how it ends.
+        """
         request: TaskPoll = call.body
         default = self.settings.poll_timeout_seconds if default_seconds is None else default_seconds
         return Poll(
@@ -191,13 +207,20 @@ class WorkerHandlers:
             timeout_seconds=clamp_long_poll_timeout(request.timeout_seconds, default_seconds=default),
             page_size=getattr(request, "history_page_size", None) or self.settings.history_page_size,
             accept_encoding=getattr(request, "accept_history_encoding", None),
+            leases_max=leases_max,
             on_hold=None if call.hangup is None else call.hangup.notify,
+            on_throttled=None if ending is None else ending.throttle,
         )
 
     async def polled(
-        self, call: Call, worker: Registration, task: dict[str, Any] | None, members: dict[str, Any] | None = None
+        self,
+        call: Call,
+        worker: Registration,
+        task: dict[str, Any] | None,
+        ending: Ending | None = None,
+        members: dict[str, Any] | None = None,
     ) -> Reply:
-        """The answer to a poll, a granted one with ``members``.
+        """The answer to a poll, a granted one with ``members``; a cap that was the reason for its end is told.
 
         Raises ``worker_draining`` when its worker has been drained meanwhile.
         """
@@ -206,7 +229,7 @@ class WorkerHandlers:
         now = await self._registry.polling(call.namespace, worker.worker_id)
         if now is not None and now.is_draining:
             _refuse(draining(now))
-        return Reply({"task": None, "poll_status": "empty"})
+        return Reply({"task": None, "poll_status": "empty" if ending is None else ending.status})
 
     # -- workflow tasks ----------------------------------------------------------------------------------------------
 
@@ -320,6 +343,17 @@ class WorkerHandlers:
                 call.namespace, call.params["task_id"], request.activity_attempt_id, request.lease_owner
             )
         )
+
+
+class Ending:
+    """How a poll without a task has ended: ``empty``, or ``throttled`` when a cap kept it from one."""
+
+    def __init__(self) -> None:
+        self.status = "empty"
+
+    def throttle(self) -> None:
+        """A cap was the reason."""
+        self.status = "throttled"
 
 
 class Held:

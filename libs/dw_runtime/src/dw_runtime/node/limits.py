@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dw_core.engine.rows import TaskKind
 from dw_core.limits import Limits
 from dw_core.protocol.capabilities import CapabilityOptions
 from dw_core.topology.manifest import DiscoveryLimits
+from dw_core.workers.admission import AdmissionRules, QueueLimits, parse_overrides
 from dw_runtime.auth.settings import AuthSettings
 from dw_runtime.settings import Settings
 
@@ -40,6 +42,28 @@ def core_limits(settings: Settings) -> Limits:
         history_warning_fan_out=budget.fan_out_warning,
         history_events_max=budget.events_max,
         external_payload_max_bytes=settings.external_payloads.bytes_max,
+    )
+
+
+def admission_rules(settings: Settings) -> AdmissionRules:
+    """The caps on leases and dispatches of every queue."""
+    caps = settings.admission
+    return AdmissionRules(
+        defaults={
+            TaskKind.WORKFLOW: QueueLimits(
+                queue_leases_max=caps.workflow_leases_per_queue,
+                namespace_leases_max=caps.workflow_leases_per_namespace,
+                queue_dispatches_max=caps.workflow_dispatches_per_minute,
+                namespace_dispatches_max=caps.workflow_dispatches_per_minute_per_namespace,
+            ),
+            TaskKind.ACTIVITY: QueueLimits(
+                queue_leases_max=caps.activity_leases_per_queue,
+                namespace_leases_max=caps.activity_leases_per_namespace,
+                queue_dispatches_max=caps.activity_dispatches_per_minute,
+                namespace_dispatches_max=caps.activity_dispatches_per_minute_per_namespace,
+            ),
+        },
+        overrides={} if caps.overrides is None else parse_overrides(caps.overrides),
     )
 
 

@@ -26,12 +26,14 @@ Granted = list[tuple[Want, Claimed]]
 def dispatch(waiters: Waiters, writes: WriteSet, snapshots: dict[str, Snapshot], now: datetime) -> Granted:
     """Lease the batch's new, due tasks to fitting polls, in the order in which a claim would take them.
 
+    Tasks with a fairness key are left to a claim: who is due next is decided under the lock of their queue.
+
     ``snapshots`` hold the runs as the batch leaves them. What a worker needs and the batch does not know (older
     history, arguments of earlier starts) is read by :func:`missing_pages` and added by :func:`with_pages`.
     """
     granted: Granted = []
     for task in sorted(writes.opened.values(), key=_claim_order):
-        if task.state is not TaskState.READY or task.available_at > now:
+        if task.state is not TaskState.READY or task.available_at > now or task.fairness_key is not None:
             continue
         snapshot = snapshots[task.run_id]
         activity = snapshot.activities.get(task.activity_sequence)
