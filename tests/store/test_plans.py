@@ -38,7 +38,8 @@ GROWING = frozenset(
         "workflow_query_tasks",
         "workflow_timers",
         "workflow_updates",
-        "workflow_links",
+        "workflow_child_calls",
+        "workflow_deliveries",
     )
 )
 BOUNDED = frozenset(
@@ -82,6 +83,7 @@ RUN = {
     "consumed_wake_sequence": 9,
     "open_activity_count": 0,
     "open_timer_count": 0,
+    "open_child_count": 0,
     "pending_signal_count": 0,
     "open_wait": {"sequence": 9},
     "task_failure_count": 0,
@@ -100,6 +102,8 @@ TASK = QUEUE | {
 CAPS = {"queue_leases_max": 10, "namespace_leases_max": 99, "queue_dispatches_max": 99, "budget_group": "g"}
 POINT = {"run_id": RUN_ID, "task_number": 2, "sequence": 1, "attempt": 1}
 TIMER = {"run_id": RUN_ID, "sequence": 99, "kind": "timer", "status": "pending", "delay_seconds": 1}
+CHILD = {"run_id": RUN_ID, "sequence": 99, "child_run_id": NEW_ID, "current_run_id": NEW_ID, "status": "started"}
+DELIVERY = {"run_id": RUN_ID, "kind": "child_closed", "sequence": 1, "body": {}, "created_at": "2026-01-01T00:00:00Z"}
 GROUP = {"run_id": RUN_ID, "base_sequence": 1, "change_id": "change"}
 
 
@@ -121,6 +125,10 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "open_timers": (rows(TIMER),),
     "end_timers": (rows(TIMER),),
     "find_due_timers": ("timers", "me", 5, 2, 500),
+    "open_child_calls": (rows(CHILD),),
+    "move_child_calls": (rows(CHILD),),
+    "leave_deliveries": (rows(DELIVERY),),
+    "take_deliveries": (rows(DELIVERY | {"ordinal": 1}),),
     "open_groups": (rows(GROUP),),
     "count_groups": (rows(GROUP),),
     "record_markers": (rows(GROUP),),
@@ -129,7 +137,10 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "lock_instances": (rows(RUN),),
     "lock_runs": (rows({"run_id": RUN_ID}, {"namespace": "seed-1", "workflow_id": "w-1"}),),
     "read_related": (
-        rows({"run_id": RUN_ID, "inbox": True, "closing": True}, {"namespace": "seed-1", "workflow_id": "w-1"}),
+        rows(
+            {"run_id": RUN_ID, "inbox": True, "closing": True, "deliveries": True, "details": True},
+            {"namespace": "seed-1", "workflow_id": "w-1"},
+        ),
         rows(POINT),
         rows(GROUP),
         rows(GROUP),

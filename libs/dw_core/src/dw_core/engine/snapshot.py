@@ -7,7 +7,10 @@ import msgspec
 from dw_core.engine.rows import (
     Activity,
     Attempt,
+    ChildCall,
     Command,
+    Delivery,
+    Details,
     Group,
     InboxEvent,
     Receipt,
@@ -23,8 +26,9 @@ from dw_core.engine.transition import Transition
 class Snapshot(msgspec.Struct, kw_only=True):
     """Sparse: holds the run and the rows its inputs asked for. ``run`` is None when there is no such run.
 
-    ``tasks`` are open tasks by number; ``activities``, ``timers`` and ``groups`` go by workflow sequence; ``receipts``
-    and ``attempts`` answers already given, ``kept`` commands by the request ids that inputs repeat. :meth:`fold`
+    ``tasks`` are open tasks by number; ``activities``, ``timers``, ``children`` and ``groups`` go by workflow sequence;
+    ``receipts`` and ``attempts`` are answers already given, ``kept`` commands by the request ids that inputs repeat,
+    ``deliveries`` what other runs have left for this one, ``details`` what its start has fixed. :meth:`fold`
     replaces rows by a transition's after images, so that the next input of the same batch decides on what the previous
     one did.
     """
@@ -33,10 +37,13 @@ class Snapshot(msgspec.Struct, kw_only=True):
     tasks: dict[int, Task] = {}
     activities: dict[int, Activity] = {}
     timers: dict[int, Timer] = {}
+    children: dict[int, ChildCall] = {}
     groups: dict[int, Group] = {}
     markers: dict[str, VersionMarker] = {}
     kept: dict[str, Command] = {}
     inbox: list[InboxEvent] = []
+    deliveries: list[Delivery] = []
+    details: Details | None = None
     receipts: dict[int, Receipt] = {}
     attempts: dict[tuple[int, int], Attempt] = {}
 
@@ -65,6 +72,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
                 self.tasks[number] = task
         self.activities.update(transition.activities)
         self.timers.update(transition.timers)
+        self.children.update(transition.children)
         self.groups.update(transition.groups)
         self.markers.update((m.change_id, m) for m in transition.markers)
         self.kept.update((c.request_id, c) for c in transition.commands if c.request_id is not None)
@@ -73,3 +81,5 @@ class Snapshot(msgspec.Struct, kw_only=True):
         if transition.inbox_taken:
             self.inbox = []
         self.inbox = [*self.inbox, *transition.inbox_added]
+        self.deliveries = [d for d in self.deliveries if d.ordinal not in transition.deliveries_taken]
+        self.details = transition.details or self.details

@@ -8,7 +8,19 @@ from typing import Any
 
 import msgspec
 
-from dw_core.engine.rows import Activity, Event, InboxEvent, Receipt, Run, Task, TaskKind, TaskState, Timer
+from dw_core.engine.rows import (
+    Activity,
+    ChildCall,
+    Details,
+    Event,
+    InboxEvent,
+    Receipt,
+    Run,
+    Task,
+    TaskKind,
+    TaskState,
+    Timer,
+)
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection, Transition
 from dw_core.history.event import encode_event, encode_payload, with_member
@@ -129,15 +141,19 @@ class RunWriter:
     def flush_inbox(self) -> None:
         """Append buffered events in arrival order."""
         for event in self.take_inbox():
-            self._append_buffered(event)
+            self.append_buffered(event)
+
+    def take_signals(self) -> list[InboxEvent]:
+        """The buffered signals; what else was buffered is dropped: the run is about to be closed by its own code."""
+        return [event for event in self.take_inbox() if event.event_type == SIGNAL_RECEIVED]
 
     def flush_signals(self) -> None:
-        """Append buffered signals and drop what else was buffered: the run is about to be closed by its own code."""
-        for event in self.take_inbox():
-            if event.event_type == SIGNAL_RECEIVED:
-                self._append_buffered(event)
+        """Append buffered signals and drop what else was buffered."""
+        for event in self.take_signals():
+            self.append_buffered(event)
 
-    def _append_buffered(self, event: InboxEvent) -> None:
+    def append_buffered(self, event: InboxEvent) -> None:
+        """Append an event that has waited for the end of a lease."""
         self._append_external(
             event.event_type, event.payload, event.resume, event.workflow_command_id, event.workflow_task_id
         )
@@ -248,6 +264,29 @@ class RunWriter:
         """The pending timers this decision knows of, in order."""
         known = self.snapshot.timers | self.transition.timers
         return [known[sequence] for sequence in sorted(known) if known[sequence].status == "pending"]
+
+    # -- children ----------------------------------------------------------------------------------------------------
+
+    @property
+    def details(self) -> Details:
+        """What the start of the run has fixed; for decisions that say they need it."""
+        assert self.snapshot.details is not None, f"the details of run {self.run.run_id} were not read"
+        return self.snapshot.details
+
+    def put_child(self, call: ChildCall, *, is_new: bool = False) -> None:
+        """Write the after image of a child's call."""
+        self.transition.children[call.sequence] = call
+        if is_new:
+            self.transition.created_children.add(call.sequence)
+
+    def child(self, sequence: int) -> ChildCall | None:
+        """A call as this decision has left it."""
+        return self.transition.children.get(sequence) or self.snapshot.children.get(sequence)
+
+    def open_children(self) -> list[ChildCall]:
+        """The open calls this decision knows of, in order."""
+        known = self.snapshot.children | self.transition.children
+        return [known[sequence] for sequence in sorted(known) if known[sequence].closed_at is None]
 
     # -- groups ------------------------------------------------------------------------------------------------------
 

@@ -20,12 +20,16 @@ from dw_core.engine.inputs import (
     ReleaseClaim,
     RunInput,
     SweepTask,
+    TimeOutRun,
     WorkflowTaskInput,
 )
 from dw_core.engine.rows import (
     Activity,
     Attempt,
+    ChildCall,
     Command,
+    Delivery,
+    Details,
     Group,
     InboxEvent,
     Receipt,
@@ -36,6 +40,7 @@ from dw_core.engine.rows import (
     VersionMarker,
 )
 from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.transition import Transition
 from dw_runtime.store.link import Call, Transaction
 
 InstanceKey = tuple[str, str]
@@ -47,6 +52,9 @@ _decode_texts = msgspec.json.Decoder(list[str]).decode
 _decode_tasks = msgspec.json.Decoder(list[Task]).decode
 _decode_activities = msgspec.json.Decoder(list[Activity]).decode
 _decode_timers = msgspec.json.Decoder(list[Timer]).decode
+_decode_children = msgspec.json.Decoder(list[ChildCall]).decode
+_decode_deliveries = msgspec.json.Decoder(list[Delivery]).decode
+_decode_details = msgspec.json.Decoder(list[Details]).decode
 _decode_groups = msgspec.json.Decoder(list[Group]).decode
 _decode_markers = msgspec.json.Decoder(list[VersionMarker]).decode
 _decode_inbox = msgspec.json.Decoder(list[InboxEvent]).decode
@@ -76,6 +84,20 @@ class Loaded(msgspec.Struct):
             return self.by_instance[change.namespace, change.workflow_id]
         return self.by_run[change.run_id]
 
+    def take_over(self, change: Input, outcome: Transition) -> dict[str, Snapshot]:
+        """Fold what was decided on ``change``, for the inputs behind it; the snapshots of the runs it has touched."""
+        snapshot = self.snapshot(change)
+        snapshot.fold(outcome)
+        touched = {outcome.run.run_id: snapshot}
+        for spawned in outcome.spawned:
+            run = spawned.run
+            opened = self.by_run.setdefault(run.run_id, Snapshot(kept=snapshot.kept))
+            opened.fold(spawned)
+            touched[run.run_id] = opened
+            if run.run_number > 1:
+                self.by_instance[run.namespace, run.workflow_id] = opened
+        return touched
+
 
 async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence[Claimant] = ()) -> Loaded:
     """Lock the runs of a batch in instance, then run order, and read what its decisions need, in one round trip.
@@ -85,9 +107,10 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
     keys = sorted({(i.namespace, i.workflow_id) for i in batch if isinstance(i, InstanceInput)})
     named = encode_rows(_named(batch))
     calls: list[Call] = []
-    if keys:
-        instances = ({"namespace": namespace, "workflow_id": workflow_id} for namespace, workflow_id in keys)
-        calls.append(("lock_instances", encode_rows(instances)))
+    succeeded = [{"run_id": change.run_id} for change in batch if _may_be_succeeded(change)]
+    if keys or succeeded:
+        instances = [{"namespace": namespace, "workflow_id": workflow_id} for namespace, workflow_id in keys]
+        calls.append(("lock_instances", encode_rows([*instances, *succeeded])))
     calls += [
         ("lock_runs", named),
         (
@@ -118,6 +141,13 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
     return Loaded(_decode_time(now), by_run, by_instance, _decode_texts(repeated or b"[]"))
 
 
+def _may_be_succeeded(change: Input) -> bool:
+    """Whether the decision may move the instance to another run; the instance is locked before its runs."""
+    if isinstance(change, CompleteWorkflowTask):
+        return change.parsed is not None and change.parsed.may_be_succeeded
+    return isinstance(change, TimeOutRun)
+
+
 def _named(batch: Sequence[Input]) -> list[dict[str, object]]:
     """The runs a batch names, with what their decisions read beside them."""
     return [
@@ -126,7 +156,12 @@ def _named(batch: Sequence[Input]) -> list[dict[str, object]]:
             if isinstance(change, InstanceInput)
             else {"run_id": change.run_id}
         )
-        | {"inbox": Need.INBOX in change.needs, "closing": Need.OPEN_WORK in change.needs}
+        | {
+            "inbox": Need.INBOX in change.needs,
+            "closing": Need.OPEN_WORK in change.needs,
+            "deliveries": Need.DELIVERIES in change.needs,
+            "details": Need.DETAILS in change.needs,
+        }
         for change in batch
     ]
 
@@ -172,7 +207,7 @@ def _point(change: ActivityInput | SweepTask | ReleaseClaim | ClaimTask) -> dict
 def _fill(by_run: dict[str, Snapshot], parts: Sequence[bytes | None]) -> None:
     """Rows of runs that are not in ``by_run`` belong to a workflow id that was started after the locks were taken; it
     counts as free, and the attempt to take it is what fails."""
-    tasks, activities, timers, groups, markers, inbox = parts
+    tasks, activities, timers, children, deliveries, details, groups, markers, inbox = parts
     for task in _decode_tasks(tasks) if tasks else ():
         if task.run_id in by_run:
             by_run[task.run_id].tasks[task.task_number] = task
@@ -182,6 +217,14 @@ def _fill(by_run: dict[str, Snapshot], parts: Sequence[bytes | None]) -> None:
     for timer in _decode_timers(timers) if timers else ():
         if timer.run_id in by_run:
             by_run[timer.run_id].timers[timer.sequence] = timer
+    for call in _decode_children(children) if children else ():
+        if call.run_id in by_run:
+            by_run[call.run_id].children[call.sequence] = call
+    for delivery in _decode_deliveries(deliveries) if deliveries else ():
+        by_run[delivery.run_id].deliveries.append(delivery)
+    for detail in _decode_details(details) if details else ():
+        if detail.run_id in by_run:
+            by_run[detail.run_id].details = detail
     for group in _decode_groups(groups) if groups else ():
         if group.run_id in by_run:
             by_run[group.run_id].groups[group.base_sequence] = group
