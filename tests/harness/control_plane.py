@@ -15,7 +15,7 @@ from dw_api_ingress.handlers import control_handlers
 from dw_core.engine.claims import Claimant
 from dw_core.engine.commands.parsed import Parsed, WorkflowCommand
 from dw_core.engine.inputs import CompleteWorkflowTask
-from dw_core.engine.rows import TaskKind
+from dw_core.engine.rows import Task, TaskKind
 from dw_core.engine.transition import WakeKey
 from dw_core.ids import ulid
 from dw_core.limits import Limits
@@ -56,7 +56,7 @@ class Polls:
             self._wants.remove(entry)
             entry[1].set_result(claimed)
 
-    def take_idle(self, key: WakeKey, task_type: str, compatibility: str | None) -> Want | None:
+    def take_idle(self, task: Task) -> Want | None:
         return None
 
     def unchecked(self) -> list[Claimant]:

@@ -293,6 +293,8 @@ class Memory:
         is_wanted = all(task[name] == want[name] for name in ("namespace", "queue", "kind"))
         is_due = task["state"] == TaskState.READY and datetime.fromisoformat(task["available_at"]) <= self.now
         is_overdue = task["sweep_at"] is not None and datetime.fromisoformat(task["sweep_at"]) <= self.now
+        if task["reserved_until"] is not None and datetime.fromisoformat(task["reserved_until"]) > self.now:
+            is_due = is_due and task["reserved_for"] in [owner["lease_owner"] for owner in want["owners"]]
         return is_wanted and is_due and not is_overdue and (want["types"] is None or task["task_type"] in want["types"])
 
     def _picked(self, task: Json, position: int) -> Row:

@@ -31,6 +31,7 @@ from dw_core.engine.inputs import (
     WorkflowTaskInput,
 )
 from dw_core.engine.rows import Task, TaskKind
+from dw_core.engine.sticky import StickyClaim
 from dw_core.engine.transition import Rejection
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.limits import Limits
@@ -173,7 +174,14 @@ class Engine(RuleBasedStateMachine):
         kind = data.draw(st.sampled_from(["complete", "complete", "complete", "again", "fail", "beat", "check"]))
         changes = data.draw(CHANGED_FENCES)
         if kind == "complete":
-            return completion(task, *data.draw(batches()), **changes)
+            keeps = StickyClaim(
+                worker_id=task.lease_owner or "",
+                workflow_id=self.world.run(task.run_id).workflow_id,
+                run_id=task.run_id,
+                ttl_seconds=data.draw(st.sampled_from([2, 60])),
+            )
+            sticky = data.draw(st.sampled_from([None, None, keeps]))
+            return completion(task, *data.draw(batches()), sticky=sticky, **changes)
         if kind == "again":
             return completion(task, *self._recorded_group(task.run_id, data), **changes)
         if kind == "fail":

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from dw_core.engine.claims import Claimant
-from dw_core.engine.rows import TaskKind
+from dw_core.engine.rows import Task, TaskKind
+from dw_core.engine.sticky import replay_mode
 from dw_core.engine.transition import WakeKey
 from dw_core.workers.admission import AdmissionRules
 from dw_matching.seats import Grant, Queue, Seat
-from dw_runtime.pump.claims import LEASES_UNLIMITED, Looked, Owner, Want
+from dw_runtime.pump.claims import LEASES_UNLIMITED, Claimed, Looked, Owner, Want
 from dw_runtime.telemetry.metrics import Metrics
 from dw_runtime.wake.bus import WakeBus
 
@@ -219,19 +220,19 @@ class Broker:
 
     # -- the claimer's side --------------------------------------------------------------------------------------------
 
-    def take_idle(self, key: WakeKey, task_type: str, compatibility: str | None) -> Want | None:
-        """The first poll that may take such a task without a look: its queue is known to be empty for it.
+    def take_idle(self, task: Task) -> Want | None:
+        """The first poll that may take this task without a look: its queue is known to be empty for it.
 
         Caps must be known to leave room for it: those of a queue are known only under its lock, and how many leases a
         worker holds from the newest look.
         """
-        queue = self.queues.get(key)
+        queue = self.queues.get(WakeKey(task.namespace, task.kind, task.queue))
         if queue is None or not queue.empty_for:
             return None
         for seat in queue.idle:
             is_free = not (seat.is_over or seat.is_unchecked or seat.limits)
             room = self._rooms.get(seat.owner, 0)
-            if is_free and room and seat.fit in queue.empty_for and seat.takes(task_type, compatibility):
+            if is_free and room and seat.fit in queue.empty_for and seat.takes(task):
                 self._rooms[seat.owner] = room - 1
                 return queue.begin_claim(seat)
         return None
@@ -291,6 +292,9 @@ class Broker:
             self._release(claimed)
             return
         self._metrics.claims[METRIC_KIND[seat.key.kind]].inc()
+        mode = replay_mode(claimed.run, claimed.task) if isinstance(claimed, Claimed) else None
+        if mode is not None:
+            self._metrics.sticky_claims["hit" if mode == "sticky_hit_expected" else "miss"].inc()
         seat.future.set_result(claimed)
         self.leave(seat)
 

@@ -6,10 +6,11 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from dw_core.engine.sticky import StickyClaim
 from dw_core.engine.transition import Rejection
 from dw_core.history.paging import decode_page_token
 from dw_core.ids import NewId
-from dw_core.limits import HEARTBEAT_DETAILS_BYTES_MAX, HISTORY_PAGE_SIZE_DEFAULT
+from dw_core.limits import HEARTBEAT_DETAILS_BYTES_MAX, HISTORY_PAGE_SIZE_DEFAULT, STICKY_TTL_SECONDS_DEFAULT
 from dw_core.protocol.describe import clamp_long_poll_timeout
 from dw_core.protocol.problems import Invalid, Problem
 from dw_core.protocol.requests_worker import (
@@ -19,6 +20,7 @@ from dw_core.protocol.requests_worker import (
     ActivityTaskPoll,
     ActivityTaskRenewLease,
     ActivityTaskStatus,
+    StickyCache,
     TaskPoll,
     WorkerHeartbeat,
     WorkerRegister,
@@ -39,7 +41,10 @@ from dw_runtime.pump.claims import LEASES_UNLIMITED
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the handlers publish and default to; all in seconds except the page size (events) and the poll cap."""
+    """What the handlers publish and default to; all in seconds except the page size (events) and the poll cap.
+
+    ``sticky_ttl_seconds`` 0 switches sticky execution off.
+    """
 
     poll_timeout_seconds: int
     heartbeat_interval_seconds: int
@@ -48,6 +53,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     held_polls_max: int = 10_000
     query_polls_max: int = 10_000
     query_poll_seconds: int = 5
+    sticky_ttl_seconds: int = STICKY_TTL_SECONDS_DEFAULT
 
 
 class WorkerHandlers:
@@ -264,8 +270,24 @@ class WorkerHandlers:
         task_id = call.params["task_id"]
         return Reply(
             await self._workflow_tasks.complete(
-                call.namespace, task_id, request.lease_owner, request.workflow_task_attempt, request.commands
+                call.namespace,
+                task_id,
+                request.lease_owner,
+                request.workflow_task_attempt,
+                request.commands,
+                self._sticky(request.sticky_cache),
             )
+        )
+
+    def _sticky(self, cache: StickyCache | None) -> StickyClaim | None:
+        """What a completion says of its worker's cache; nothing where sticky execution is switched off."""
+        if cache is None or not self.settings.sticky_ttl_seconds:
+            return None
+        return StickyClaim(
+            worker_id=cache.worker_id,
+            workflow_id=cache.workflow_id,
+            run_id=cache.run_id,
+            ttl_seconds=min(cache.ttl_seconds, self.settings.sticky_ttl_seconds),
         )
 
     async def fail_workflow_task(self, call: Call) -> Reply:

@@ -162,6 +162,9 @@ class WorkerPlane:
                 held_polls_max=settings.polling.long_polls_max,
                 query_polls_max=settings.polling.query_polls_max,
                 query_poll_seconds=settings.polling.query_poll_timeout_seconds,
+                sticky_ttl_seconds=(
+                    settings.fleet.sticky_execution_ttl_seconds if settings.fleet.sticky_execution_enabled else 0
+                ),
             ),
             new_id=new_id,
         )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from dw_core.engine.claims import Claimant
+from dw_core.engine.rows import Task
 from dw_core.engine.transition import WakeKey
 from dw_core.limits import HISTORY_PAGE_SIZE_DEFAULT, LONG_POLL_DEFAULT_SECONDS
 from dw_core.workers.admission import QueueLimits
@@ -74,9 +75,14 @@ class Seat(msgspec.Struct, eq=False):
         """What this poll can take."""
         return self.types, self.build_id
 
-    def takes(self, task_type: str, compatibility: str | None) -> bool:
-        """A pinned task goes only to its build, an unpinned one to any (worker-plane §7.6)."""
-        return (self.types is None or task_type in self.types) and compatibility in (None, self.build_id)
+    def takes(self, task: Task) -> bool:
+        """A pinned task goes only to its build, an unpinned one to any (worker-plane §7.6); a new task that is reserved
+        goes only to that worker."""
+        return (
+            (self.types is None or task.task_type in self.types)
+            and task.compatibility in (None, self.build_id)
+            and task.reserved_for in (None, self.claimant.lease_owner)
+        )
 
     @property
     def owner(self) -> Owner:

@@ -22,6 +22,7 @@ from dw_core.engine.rows import (
     Timer,
 )
 from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.sticky import reserve
 from dw_core.engine.transition import Rejection, Transition
 from dw_core.history.event import encode_event, encode_payload, with_member
 from dw_core.ids import task_id
@@ -232,6 +233,7 @@ class RunWriter:
             created_at=self.now,
             resume=resume,
         )
+        reserve(run, task)
         self.open_task(task)
         return task
 

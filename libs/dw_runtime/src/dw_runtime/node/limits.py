@@ -78,6 +78,7 @@ def capability_options(settings: Settings, limits: Limits) -> CapabilityOptions:
         query_timeout_seconds=settings.leases.query_timeout_seconds,
         query_lease_seconds=settings.leases.query_lease_seconds,
         compression=settings.protocol.compression_enabled,
+        sticky_execution=settings.fleet.sticky_execution_enabled,
         limits=limits,
     )
 

@@ -85,8 +85,8 @@ class Waiters(Protocol):
     def wants(self, keys: Iterable[WakeKey]) -> list[Want]:
         """The polls that are waiting on these queues."""
 
-    def take_idle(self, key: WakeKey, task_type: str, compatibility: str | None) -> Want | None:
-        """The first poll that may take such a task without a look at its queue, which is known to be empty for it."""
+    def take_idle(self, task: Task) -> Want | None:
+        """The first poll that may take this task without a look at its queue, which is known to be empty for it."""
 
     def unchecked(self) -> list[Claimant]:
         """The claimants of held polls that have not been compared with earlier leases yet."""
@@ -223,13 +223,21 @@ class Claims:
             return False
         for row in rows:
             group = self._pending[int(row[7] or b"0")]
-            want = next((want for want in group if self._has_room(want)), None)
+            want = self._choose(task, group, _decode_time(row[0] or b""))
             if want is not None:
                 self._taken.add(task_key)
                 group.remove(want)
                 self._lease(task, want, row)
                 return True
         return False
+
+    def _choose(self, task: Task, group: Sequence[Want], now: datetime) -> Want | None:
+        """The first poll with room; one of the worker that a task is reserved for comes first."""
+        able = [want for want in group if self._has_room(want)]
+        if task.reserved_for is None or task.reserved_until is None:
+            return able[0] if able else None
+        known = next((want for want in able if want.claimant.lease_owner == task.reserved_for), None)
+        return known or (able[0] if able and task.reserved_until <= now else None)
 
     def _has_room(self, want: Want) -> bool:
         return self.looked.rooms.get(want.owner, want.leases_max) > 0 and self._budget.has_room(want)

@@ -30,3 +30,7 @@ CREATE UNLOGGED TABLE task_dispatch_counters (
     dispatched integer NOT NULL CHECK (dispatched > 0),
     PRIMARY KEY (namespace, kind, scope, minute)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 500);
+
+-- Sticky execution: the worker that keeps a run's history, and for how long a task waits for it.
+ALTER TABLE workflow_runs ADD COLUMN sticky_worker text COLLATE "C", ADD COLUMN sticky_until timestamptz;
+ALTER TABLE workflow_tasks ADD COLUMN reserved_for text COLLATE "C", ADD COLUMN reserved_until timestamptz;

@@ -33,7 +33,7 @@ asked AS MATERIALIZED (
     )
 ),
 wanted AS MATERIALIZED (
-    SELECT a.*, r.rooms, GREATEST(LEAST(
+    SELECT a.*, r.rooms, r.names, GREATEST(LEAST(
                r.slots,
                a.queue_leases_max - a.queue_leases,
                a.namespace_leases_max - a.namespace_leases,
@@ -43,9 +43,10 @@ wanted AS MATERIALIZED (
            ), 0) AS slots
     FROM asked a
     CROSS JOIN LATERAL (
-        SELECT json_agg(o.room ORDER BY o.place) AS rooms, sum(LEAST(o.polls, o.room)) AS slots
+        SELECT json_agg(o.room ORDER BY o.place) AS rooms, sum(LEAST(o.polls, o.room)) AS slots,
+               array_agg(o.name) AS names
         FROM (
-            SELECT e.place, (e.owner ->> 'polls')::bigint AS polls, GREATEST((e.owner ->> 'leases_max')::bigint - (
+            SELECT e.place, e.owner ->> 'lease_owner' AS name, (e.owner ->> 'polls')::bigint AS polls, GREATEST((e.owner ->> 'leases_max')::bigint - (
                 SELECT count(*)
                 FROM workflow_tasks l
                 WHERE l.lease_owner = e.owner ->> 'lease_owner' AND l.state = 1 AND l.kind = a.kind
@@ -93,6 +94,7 @@ candidates AS MATERIALIZED (
           AND t.available_at <= clock.now AND (t.sweep_at IS NULL OR t.sweep_at > clock.now)
           AND (w.types IS NULL OR t.task_type = ANY(w.types))
           AND (t.compatibility IS NULL OR t.compatibility = w.build_id)
+          AND (t.reserved_for IS NULL OR t.reserved_until <= clock.now OR t.reserved_for = ANY(w.names))
         ORDER BY t.available_at, t.run_id, t.task_number
         LIMIT w.slots
     ) t
@@ -108,6 +110,7 @@ candidates AS MATERIALIZED (
               AND t.available_at <= clock.now AND (t.sweep_at IS NULL OR t.sweep_at > clock.now)
               AND (w.types IS NULL OR t.task_type = ANY(w.types))
               AND (t.compatibility IS NULL OR t.compatibility = w.build_id)
+              AND (t.reserved_for IS NULL OR t.reserved_until <= clock.now OR t.reserved_for = ANY(w.names))
             ORDER BY t.priority, t.available_at, t.run_id, t.task_number
             LIMIT 1000
         ) o
@@ -163,7 +166,10 @@ SELECT
         WHERE p.kind = 1 AND a.run_id = p.run_id AND a.sequence = p.activity_sequence
     ),
     CASE WHEN p.kind = 0 THEN (SELECT s.arguments FROM workflow_run_summaries s WHERE s.run_id = p.run_id) END,
-    CASE WHEN p.kind = 0 THEN dw_history_page(p.run_id, 0, r.last_history_sequence, p.page_size) END,
+    CASE WHEN p.kind = 0 THEN dw_history_page(
+        p.run_id, 0, r.last_history_sequence,
+        CASE WHEN p.reserved_for IS NOT NULL AND r.last_history_sequence > p.page_size THEN 2 ELSE p.page_size END
+    ) END,
     p.position,
     NULL::json,
     json_build_object('share', p.share, 'ends_at', p.ends_at, 'now_at', p.now_at)
