@@ -25,11 +25,13 @@ from dw_core.engine.inputs import (
     InstanceInput,
     RecoverLeases,
     ReleaseClaim,
+    RenewActivityLease,
     StartWorkflow,
     TerminateWorkflow,
     WorkflowTaskInput,
 )
 from dw_core.engine.rows import Task, TaskKind
+from dw_core.engine.sticky import StickyClaim
 from dw_core.engine.transition import Rejection
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.limits import Limits
@@ -183,7 +185,14 @@ class Engine(RuleBasedStateMachine):
         kind = data.draw(st.sampled_from(["complete"] * 3 + ["again", "cancel", "fail", "beat", "check"]))
         changes = data.draw(CHANGED_FENCES)
         if kind == "complete":
-            return completion(task, *data.draw(batches()), **changes)
+            keeps = StickyClaim(
+                worker_id=task.lease_owner or "",
+                workflow_id=self.world.run(task.run_id).workflow_id,
+                run_id=task.run_id,
+                ttl_seconds=data.draw(st.sampled_from([2, 60])),
+            )
+            sticky = data.draw(st.sampled_from([None, None, keeps]))
+            return completion(task, *data.draw(batches()), sticky=sticky, **changes)
         if kind == "again":
             return completion(task, *self._recorded_group(task.run_id, data), **changes)
         if kind == "cancel":
@@ -228,7 +237,7 @@ class Engine(RuleBasedStateMachine):
         ]
 
     def _activity_report(self, task: Task, data: st.DataObject) -> Input:
-        kind = data.draw(st.sampled_from(["complete", "complete", "fail", "fail", "beat", "check"]))
+        kind = data.draw(st.sampled_from(["complete", "complete", "fail", "fail", "beat", "renew", "check"]))
         changes = data.draw(CHANGED_FENCES)
         if kind == "complete":
             return activity_result(task, **changes)
@@ -237,6 +246,8 @@ class Engine(RuleBasedStateMachine):
         fence = _fence(task) | {"sequence": task.activity_sequence} | changes
         if kind == "beat":
             return HeartbeatActivity(**fence, lease_seconds=LEASE_SECONDS, progress={"n": 1})
+        if kind == "renew":
+            return RenewActivityLease(**fence, lease_seconds=LEASE_SECONDS)
         return CheckActivity(**fence)
 
     def _report(self, data: st.DataObject) -> Input:
@@ -263,6 +274,8 @@ class Engine(RuleBasedStateMachine):
             assert self.world.memory.instances[NAMESPACE, change.workflow_id] == reply["run_id"], "34, 36"
         if isinstance(change, HeartbeatActivity) and isinstance(reply, dict) and reply["can_continue"]:
             assert reply["run_closed_at"] is None, "30: a heartbeat never continues a closed run"
+        if isinstance(change, RenewActivityLease) and isinstance(reply, dict):
+            assert not self.world.run(change.run_id).is_terminal, "30: a lease of a closed run is never renewed"
 
     @initialize()
     def begin(self) -> None:

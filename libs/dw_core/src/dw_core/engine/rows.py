@@ -106,6 +106,8 @@ class Run(msgspec.Struct, kw_only=True):
     selected_waits: list[OpenWait] = []
     task_failure_count: int = 0
     replay_blocked: bool = False
+    sticky_worker: str | None = None
+    sticky_until: datetime | None = None
     parent: ParentCall | None = None
     continued_to_run_id: str | None = None
     output: str | None = None
@@ -135,7 +137,10 @@ class Run(msgspec.Struct, kw_only=True):
 
 
 class Task(msgspec.Struct, kw_only=True):
-    """An open task. ``attempt`` counts claims; for activities it is the number of the newest attempt."""
+    """An open task. ``attempt`` counts claims; for activities it is the number of the newest attempt.
+
+    Until ``reserved_until`` only the worker ``reserved_for`` may claim it, whose cache holds the run's history.
+    """
 
     run_id: str
     task_number: int
@@ -166,6 +171,8 @@ class Task(msgspec.Struct, kw_only=True):
     last_heartbeat_at: datetime | None = None
     heartbeat_details: Any = None
     sweep_at: datetime | None = None
+    reserved_for: str | None = None
+    reserved_until: datetime | None = None
 
     def next_sweep_at(self) -> datetime | None:
         """When a sweeper must look at this task: the earliest deadline that applies in its state."""

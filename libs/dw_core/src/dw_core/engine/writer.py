@@ -25,6 +25,7 @@ from dw_core.engine.rows import (
 )
 from dw_core.engine.selections import ENDS_OF_MEMBERS, satisfy, selection_path, settle
 from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.sticky import reserve
 from dw_core.engine.transition import Rejection, Transition
 from dw_core.history.event import encode_event, encode_payload, with_member
 from dw_core.ids import task_id
@@ -244,6 +245,7 @@ class RunWriter:
             created_at=self.now,
             resume=resume,
         )
+        reserve(run, task)
         self.open_task(task)
         return task
 

@@ -17,7 +17,8 @@ runs AS (
         open_child_count = n.open_child_count, continued_to_run_id = n.continued_to_run_id,
         pending_signal_count = n.pending_signal_count, open_wait = n.open_wait, selected_waits = n.selected_waits,
         task_failure_count = n.task_failure_count,
-        replay_blocked = n.replay_blocked
+        replay_blocked = n.replay_blocked,
+        sticky_worker = n.sticky_worker, sticky_until = n.sticky_until
     FROM json_populate_recordset(NULL::workflow_runs, $2::json) n
     WHERE r.run_id = n.run_id
 ),
@@ -46,7 +47,8 @@ changed AS (
         poll_request_id = n.poll_request_id, claimed_history_sequence = n.claimed_history_sequence,
         schedule_to_start_at = n.schedule_to_start_at, start_to_close_at = n.start_to_close_at,
         heartbeat_at = n.heartbeat_at, last_heartbeat_at = n.last_heartbeat_at,
-        heartbeat_details = n.heartbeat_details, sweep_at = n.sweep_at
+        heartbeat_details = n.heartbeat_details, sweep_at = n.sweep_at,
+        reserved_for = n.reserved_for, reserved_until = n.reserved_until
     FROM json_populate_recordset(NULL::workflow_tasks, $5::json) n
     WHERE t.run_id = n.run_id AND t.task_number = n.task_number
 ),
