@@ -28,9 +28,17 @@ async def wait_for_task(broker: Broker, poll: Poll, kind: TaskKind, lease_second
         build_id=poll.build_id,
         page_size=poll.page_size,
         is_single_look=poll.timeout_seconds == 0,
+        leases_max=poll.leases_max,
     )
     if poll.on_hold is not None:
         poll.on_hold(lambda: broker.hang_up(seat))
+    granted = await _granted(broker, poll, seat)
+    if granted is None and seat.is_throttled and poll.on_throttled is not None:
+        poll.on_throttled()
+    return granted
+
+
+async def _granted(broker: Broker, poll: Poll, seat: Seat) -> Grant | None:
     if seat.is_single_look:
         return await seat.future
     timer = asyncio.get_running_loop().call_later(poll.timeout_seconds, _close_window, broker, seat)

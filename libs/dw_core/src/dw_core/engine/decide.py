@@ -28,6 +28,7 @@ from dw_core.engine.inputs import (
     Input,
     RecoverLeases,
     ReleaseClaim,
+    RenewActivityLease,
     RepairWorkflow,
     RequestCancellation,
     SignalWorkflow,
@@ -39,6 +40,7 @@ from dw_core.engine.inputs import (
     UnblockRun,
 )
 from dw_core.engine.releases import decide_release
+from dw_core.engine.renewals import decide_renew
 from dw_core.engine.repairs import decide_repair, decide_unblock
 from dw_core.engine.signals import decide_signal
 from dw_core.engine.snapshot import Snapshot
@@ -67,6 +69,8 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
             return activities.decide_fail(snapshot, change, now)
         case HeartbeatActivity():
             return activities.decide_heartbeat(snapshot, change, now)
+        case RenewActivityLease():
+            return decide_renew(snapshot, change, now)
         case HeartbeatWorkflowTask():
             return workflow_tasks.decide_heartbeat(snapshot, change, now)
         case CheckWorkflowTask():

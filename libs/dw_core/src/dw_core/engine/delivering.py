@@ -13,12 +13,14 @@ from typing import Any
 from dw_core.engine import activities
 from dw_core.engine.activity_outcomes import resolve
 from dw_core.engine.closing import cancel_activity, close_attempt
+from dw_core.engine.commands.groups import Path, is_selection
 from dw_core.engine.inputs import AcknowledgeCancellation, DeliverCancellation
 from dw_core.engine.ownership import guard, identify, settled_elsewhere
 from dw_core.engine.rows import Activity, Attempt, Cancellation, Receipt, Run, Task, TaskKind, TaskState
+from dw_core.engine.selections import close_leaf, remove_wait
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.stopping import RECEIPT_STOPPED, cancelled_members, receipt
-from dw_core.engine.timers import CONDITION_TIMEOUT, cancel
+from dw_core.engine.timer_events import CONDITION_TIMEOUT, cancel, timeout_timer
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.waits import close_wait
 from dw_core.engine.workflow_tasks import close_task
@@ -157,10 +159,11 @@ def _deliver(
     changed = copy.copy(request)
     changed.delivery, changed.delivered_at = asked, writer.now
     run.cancellation = changed
+    _close_selected_waits(writer, named)
     for timer in writer.pending_timers():
         if timer.sequence in named and timer.kind != CONDITION_TIMEOUT:
             cancel(writer, timer)
-            writer.completes_group(timer.group_base)
+            _leave_group(writer, timer.group_base, timer.parallel_group_path)
     for activity, open_task in interrupted:
         _stop(writer, changed, activity, open_task)
     if report.sequence == run.next_workflow_sequence:
@@ -174,10 +177,28 @@ def _stop(writer: RunWriter, request: Cancellation, activity: Activity, task: Ta
     message = "Activity cancelled because its workflow was asked to cancel."
     sequence = cancel_activity(writer, activity, task, request.request_id, message)
     writer.run.open_activity_count -= 1
-    writer.completes_group(activity.group_base)
+    _leave_group(writer, activity.group_base, activity.parallel_group_path)
     for attempt in writer.transition.attempts:
         if (attempt.sequence, attempt.attempt) == (activity.sequence, task.attempt):
             attempt.cancellation = receipt(request, event_id(writer.run.run_id, sequence))
+
+
+def _leave_group(writer: RunWriter, base: int | None, path: Path | None) -> None:
+    """One leaf fewer to wait for; whether it was the last does not matter, the code has been told already."""
+    if path is not None and is_selection(path):
+        close_leaf(writer, path)
+    else:
+        writer.completes_group(base)
+
+
+def _close_selected_waits(writer: RunWriter, named: range) -> None:
+    """Selected conditions that the delivery interrupts are neither met nor over: they are no longer waited for."""
+    for wait in [wait for wait in writer.run.selected_waits if wait.sequence in named]:
+        timer = timeout_timer(writer.run, wait)
+        if timer is not None:
+            cancel(writer, timer)
+        remove_wait(writer.run, wait)
+        _leave_group(writer, None, wait.path)
 
 
 def _delivered(run: Run, report: DeliverCancellation, asked: dict[str, Any]) -> dict[str, Any]:

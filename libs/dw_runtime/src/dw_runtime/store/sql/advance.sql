@@ -15,10 +15,11 @@ runs AS (
         last_wake_sequence = n.last_wake_sequence, consumed_wake_sequence = n.consumed_wake_sequence,
         open_activity_count = n.open_activity_count, open_timer_count = n.open_timer_count,
         open_child_count = n.open_child_count, continued_to_run_id = n.continued_to_run_id,
-        pending_signal_count = n.pending_signal_count, open_wait = n.open_wait,
+        pending_signal_count = n.pending_signal_count, open_wait = n.open_wait, selected_waits = n.selected_waits,
         task_failure_count = n.task_failure_count,
         replay_blocked = n.replay_blocked, blocked_build_id = n.blocked_build_id,
-        cancellation = n.cancellation, cleanup_deadline_at = n.cleanup_deadline_at
+        cancellation = n.cancellation, cleanup_deadline_at = n.cleanup_deadline_at,
+        sticky_worker = n.sticky_worker, sticky_until = n.sticky_until
     FROM json_populate_recordset(NULL::workflow_runs, $2::json) n
     WHERE r.run_id = n.run_id
 ),
@@ -49,7 +50,8 @@ changed AS (
         heartbeat_at = n.heartbeat_at, last_heartbeat_at = n.last_heartbeat_at,
         heartbeat_details = n.heartbeat_details, sweep_at = n.sweep_at,
         needs_cooperation = n.needs_cooperation, is_cooperative = n.is_cooperative,
-        is_cancel_requested = n.is_cancel_requested
+        is_cancel_requested = n.is_cancel_requested,
+        reserved_for = n.reserved_for, reserved_until = n.reserved_until
     FROM json_populate_recordset(NULL::workflow_tasks, $5::json) n
     WHERE t.run_id = n.run_id AND t.task_number = n.task_number
 ),
@@ -148,8 +150,8 @@ INSERT INTO workflow_parallel_groups
 SELECT n.* FROM json_populate_recordset(NULL::workflow_parallel_groups, $1::json) n;
 
 -- name: count_groups
--- Write how many leaves of each group are still open.
-UPDATE workflow_parallel_groups g SET open_count = n.open_count
+-- Write how many leaves of each group are still open, and how selections stand.
+UPDATE workflow_parallel_groups g SET open_count = n.open_count, selection = n.selection
 FROM json_populate_recordset(NULL::workflow_parallel_groups, $1::json) n
 WHERE g.run_id = n.run_id AND g.base_sequence = n.base_sequence;
 
