@@ -19,7 +19,7 @@ from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.payloads.codec import decode_blob
 from dw_runtime.pump.claims import Claimed
 from tests.unit.engine.invariants import CLOSINGS
-from tests.unit.engine.replay_workflows import ALL_WORKFLOWS, FOREVER, WORKFLOWS, Listens
+from tests.unit.engine.replay_workflows import ALL_WORKFLOWS, FOREVER, WORKFLOWS, Listens, Selects
 from tests.unit.engine.test_replay import EXAMPLES, Commands, Trouble
 from tests.unit.engine.world import QUEUE, accepted, completion, failed_task
 
@@ -73,9 +73,28 @@ class Swallows:
         return "not cancelled"
 
 
-CANCELLED: list[Any] = [*(cls for cls in WORKFLOWS if cls is not Listens), CleansUp, Swallows]
-"""Without a condition that already holds when it is waited for: right before the call that a delivery interrupts, the
-SDK takes such a wait for that call."""
+@workflow.defn(name="chooses")
+class Chooses:
+    """Selections, one after the other; nobody awaits what has lost."""
+
+    def run(self, ctx: WorkflowContext, count: int) -> Steps:
+        keys = []
+        for number in range(count):
+            chosen = yield ctx.select(
+                {
+                    "late": ctx.start_timer(100_000_000),
+                    "work": ctx.schedule_activity("double", [number], retry_policy=FOREVER),
+                    "pair": [ctx.start_timer(90_000_000), ctx.schedule_activity("add", [1, 2], retry_policy=FOREVER)],
+                    "never": ctx.wait_condition(lambda: False, key="never", timeout=90_000_000),
+                }
+            )
+            keys.append(chosen.key)
+        return keys
+
+
+CANCELLED: list[Any] = [*(cls for cls in WORKFLOWS if cls not in (Listens, Selects)), CleansUp, Swallows, Chooses]
+"""Without calls that take no number: a condition that already holds when it is waited for, a selection's member that
+has ended when it is awaited. Right before the call that a delivery interrupts, the SDK takes it for that one."""
 
 CLASSES: dict[str, Any] = {cls.__workflow_name__: cls for cls in (*ALL_WORKFLOWS, *CANCELLED)}
 
