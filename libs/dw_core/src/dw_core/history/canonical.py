@@ -1,4 +1,4 @@
-"""The canonical JSON that checksums of history bundles are taken of, ``json-recursive-ksort-v1`` (control-plane §10.6)."""
+"""Canonical JSON, ``json-recursive-ksort-v1``: what the checksum of a history bundle is of (control-plane §10.6)."""
 
 from __future__ import annotations
 
