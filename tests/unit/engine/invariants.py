@@ -265,6 +265,11 @@ def waits_9_10(run: Run, history: list[Json]) -> None:
         elif kind == "SelectionOperationCancelled":
             first = payload["member_base_sequence"]
             selected -= set(range(first, first + payload["member_size"]))
+        elif kind == "CooperativeCancellationDelivered":
+            first, size = payload["sequence"], payload["sequence_span"]
+            if "operation_sequence" in payload:
+                first, size = payload["operation_sequence"], payload["operation_sequence_span"]
+            selected -= set(range(first, first + size))
         elif kind == "ConditionWaitOpened":
             assert open_at is None, "9: one wait is open at most"
             open_at = payload["sequence"]
