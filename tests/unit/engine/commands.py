@@ -57,6 +57,16 @@ def version(change_id: str = "change", number: int = 2, low: int = -1, high: int
     }
 
 
+def apply(update_id: str, value: Any = None) -> Json:
+    """``complete_update``."""
+    return {"type": "complete_update", "update_id": update_id, "result": envelope(value)}
+
+
+def refuse(update_id: str, message: str = "no", **fields: Any) -> Json:
+    """``fail_update``."""
+    return {"type": "fail_update", "update_id": update_id, "message": message, **fields}
+
+
 def finish(value: Any = None) -> Json:
     """``complete_workflow``."""
     return {"type": "complete_workflow", "result": envelope(value)}

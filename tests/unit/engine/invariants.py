@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from dw_core.engine.rows import Activity, Run, Task, TaskKind, TaskState, Timer
+from dw_core.engine.rows import Activity, Run, Task, TaskKind, TaskState, Timer, Update
+from dw_core.engine.update_tasks import update_of
 from dw_core.ids import execution_id
 from tests.unit.engine.world import World
 
@@ -70,6 +71,9 @@ class Watch:
         timers_41(history, timers, buffered)
         waits_9_10(run, history)
         signals_in_order(run, history, buffered)
+        updates = self.world.updates(run.run_id)
+        updates_16(run, history, updates, buffered)
+        next_task_16(run, updates, tasks)
         for activity in activities:
             attempts = [
                 row for row in self.world.memory.of_run("attempts", run.run_id) if row["sequence"] == activity.sequence
@@ -113,7 +117,8 @@ def shape_1_3_4_5(run: Run, history: list[Json]) -> None:
     closings = [kind for kind in types if kind in CLOSINGS]
     if run.is_terminal:
         assert [CLOSINGS[kind] for kind in closings] == [(run.status, run.closed_reason)], "4"
-        assert types[-1] in CLOSINGS, "5: nothing follows the end"
+        after = set(types[next(place for place, kind in enumerate(types) if kind in CLOSINGS) + 1 :])
+        assert after <= {"UpdateCompleted"}, "5: only the end of open updates follows the end"
     else:
         assert closings == [], "4: an open run has no end"
 
@@ -125,8 +130,8 @@ def calls_6_7_8_13(run: Run, history: list[Json]) -> None:
     for event in history:
         payload, kind = event["payload"], event["event_type"]
         sequence = payload.get("sequence")
-        if sequence is None or payload.get("timer_kind") is not None:
-            continue  # a timeout timer shares the sequence of its wait: 41 looks at it
+        if sequence is None or payload.get("timer_kind") is not None or kind.startswith("Update"):
+            continue  # a timeout timer and an update share a sequence: 41 and 16 look at them
         if kind in OPENINGS:
             assert sequence == len(openings) + 1, "6: openings are numbered without gaps"
             openings[sequence] = event
@@ -219,6 +224,39 @@ def signals_in_order(run: Run, history: list[Json], buffered: list[Json]) -> Non
         assert run.pending_signal_count == unseen, "signals that nobody has seen are counted"
 
 
+def updates_16(run: Run, history: list[Json], updates: list[Update], buffered: list[Json]) -> None:
+    """An update is accepted, applied only if it succeeds, and completed once; a closed run has no open one."""
+    assert run.open_update_count == sum(update.closed_at is None for update in updates), "open updates are counted"
+    events: dict[str, list[str]] = {}
+    for event in history:
+        if event["event_type"].startswith("Update"):
+            events.setdefault(event["payload"]["update_id"], []).append(event["event_type"])
+    waiting = [e["payload"]["update_id"] for e in buffered if e["event_type"] == "UpdateAccepted"]
+    for update in updates:
+        found = events.pop(update.update_id, [])
+        assert not run.is_terminal or update.closed_at is not None, "16: no update is open in a closed run"
+        if update.closed_at is None:
+            assert found == ["UpdateAccepted"] or (found == [] and update.update_id in waiting), "16: accepted, once"
+        else:
+            applied = ["UpdateApplied"] if update.status == "completed" else []
+            assert found == ["UpdateAccepted", *applied, "UpdateCompleted"], "16: applied if completed, ended once"
+    assert events == {}, "16: every event of an update belongs to one"
+
+
+def next_task_16(run: Run, updates: list[Update], tasks: list[Task]) -> None:
+    """Open updates have a task that will come to them; the task of an update is for an open one."""
+    task = next((task for task in tasks if task.kind is TaskKind.WORKFLOW), None)
+    still_open = {update.update_id for update in updates if update.closed_at is None}
+    assert task is not None or not still_open, "16: an accepted update is not forgotten"
+    named = None if task is None else update_of(task)
+    assert named is None or named in still_open, "16: an update task applies an open update"
+
+
+def ended_by_its_code(history: list[Json]) -> bool:
+    """Whether the run was closed by its workflow, which has not seen what arrived meanwhile."""
+    return any(event["event_type"] in {"WorkflowCompleted", "WorkflowFailed"} for event in history)
+
+
 def timers_41(history: list[Json], timers: list[Timer], buffered: list[Json]) -> None:
     """A timer ends once, never early, and its end is in history or waits for it."""
     for timer in timers:
@@ -228,7 +266,7 @@ def timers_41(history: list[Json], timers: list[Timer], buffered: list[Json]) ->
             if event["event_type"] in TIMER_OUTCOMES and event["payload"]["sequence"] == timer.sequence
         ]
         assert timer.fired_at is None or timer.fired_at >= timer.fire_at, "a timer never fires early"
-        is_unseen = timer.status == "fired" and history[-1]["event_type"] in {"WorkflowCompleted", "WorkflowFailed"}
+        is_unseen = timer.status == "fired" and ended_by_its_code(history)
         assert len(found) == (timer.status != "pending") or (is_unseen and not found), "a timer has one end"
 
 
@@ -261,7 +299,7 @@ def outcome_29(run: Run, activity: Activity, history: list[Json], buffered: list
         event["event_type"] in OUTCOMES and event["payload"]["activity_execution_id"] == execution
         for event in [*history, *buffered]
     )
-    is_unseen_result = history[-1]["event_type"] in {"WorkflowCompleted", "WorkflowFailed"} and activity.status in {
+    is_unseen_result = ended_by_its_code(history) and activity.status in {
         "completed",
         "failed",
     }

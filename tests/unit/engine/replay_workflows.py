@@ -126,6 +126,37 @@ class Listens:
         return [self.taken, len(timely)]
 
 
+@workflow.defn(name="updated")
+class Updated:
+    """Waits for what updates and signals bring, beside activities; a refused update counts for nothing."""
+
+    def __init__(self) -> None:
+        self.notes: list[int] = []
+        self.wanted = 0
+
+    @workflow.signal("go")
+    def on_go(self, number: int) -> None:
+        """Note a signal."""
+        self.notes.append(number)
+
+    @workflow.update("add")
+    def add(self, number: int) -> int:
+        """Note an update, unless its number is odd."""
+        if number % 2:
+            raise ValueError("odd")
+        self.notes.append(number)
+        return len(self.notes)
+
+    def run(self, ctx: WorkflowContext, count: int) -> Steps:
+        yield ctx.schedule_activity("double", [count], retry_policy=FOREVER)
+        for number in range(1, count + 1):
+            self.wanted = number
+            timeout = None if number % 2 else 900
+            yield ctx.wait_condition(lambda: len(self.notes) >= self.wanted, key="noted", timeout=timeout)
+            yield ctx.schedule_activity("double", [number], retry_policy=FOREVER)
+        return count
+
+
 @workflow.defn(name="fails")
 class Fails:
     """Ends with the failure of its activity."""
@@ -136,7 +167,7 @@ class Fails:
         return None
 
 
-WORKFLOWS: list[type] = [Sequential, FanOut, RecordedValues, Failures, Sleeps, Listens, Fails]
+WORKFLOWS: list[Any] = [Sequential, FanOut, RecordedValues, Failures, Sleeps, Listens, Updated, Fails]
 
 _tokens = iter(range(1, 2**31))
 

@@ -13,14 +13,15 @@ from dw_core.engine.rows import Activity, Attempt, Task, TaskKind, TaskState
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.timers import cancel_timers
 from dw_core.engine.transition import Outcome, Rejection
+from dw_core.engine.update_outcomes import fail_open_updates
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import attempt_id, execution_id, task_id
 from dw_core.protocol.timestamps import wire_time
 
 
 def complete(writer: RunWriter, task: Task, command: CompleteWorkflow) -> None:
-    """``complete_workflow``: of what arrived during the lease only signals are kept, open activities are cancelled."""
-    writer.flush_signals()
+    """``complete_workflow``: signals and updates that arrived meanwhile are kept, open activities cancelled."""
+    writer.flush_commands()
     cancel_open_work(writer, None)
     writer.append(
         "WorkflowCompleted",
@@ -33,7 +34,7 @@ def complete(writer: RunWriter, task: Task, command: CompleteWorkflow) -> None:
 
 def fail(writer: RunWriter, task: Task, command: FailWorkflow) -> None:
     """``fail_workflow``."""
-    writer.flush_signals()
+    writer.flush_commands()
     cancel_open_work(writer, None)
     failed_by = command.failed_activity_execution_id
     payload: dict[str, Any] = {
@@ -166,3 +167,4 @@ def _close_run(writer: RunWriter, status: str, closed_reason: str) -> None:
     run = writer.run
     run.status, run.closed_reason, run.closed_at = status, closed_reason, writer.now
     run.open_wait = None
+    fail_open_updates(writer)

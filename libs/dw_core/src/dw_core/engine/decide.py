@@ -27,6 +27,7 @@ from dw_core.engine.inputs import (
     SweepTask,
     TerminateWorkflow,
     TimeOutRun,
+    UpdateWorkflow,
 )
 from dw_core.engine.releases import decide_release
 from dw_core.engine.signals import decide_signal
@@ -35,6 +36,7 @@ from dw_core.engine.starts import decide_start
 from dw_core.engine.terminating import decide_terminate
 from dw_core.engine.timers import decide_fire
 from dw_core.engine.transition import Outcome
+from dw_core.engine.updates import decide_update
 from dw_core.limits import Limits
 
 
@@ -68,6 +70,8 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
             return decide_sweep(snapshot, change, now)
         case SignalWorkflow():
             return decide_signal(snapshot, change, now, limits)
+        case UpdateWorkflow():
+            return decide_update(snapshot, change, now, limits)
         case TerminateWorkflow():
             return decide_terminate(snapshot, change, now)
         case TimeOutRun():

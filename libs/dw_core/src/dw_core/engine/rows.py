@@ -41,6 +41,13 @@ class OpenWait(msgspec.Struct, kw_only=True):
     notified_at: int = 0
 
 
+class SignalMark(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest accepted signal of a run, by the command it came with."""
+
+    command_id: str
+    command_sequence: int
+
+
 class Run(msgspec.Struct, kw_only=True):
     """A run: status, deadlines and the counters that decisions need (engine §1.2)."""
 
@@ -71,6 +78,8 @@ class Run(msgspec.Struct, kw_only=True):
     open_activity_count: int = 0
     open_timer_count: int = 0
     pending_signal_count: int = 0
+    newest_signal: SignalMark | None = None
+    open_update_count: int | None = 0
     open_wait: OpenWait | None = None
     task_failure_count: int = 0
     replay_blocked: bool = False
@@ -197,6 +206,32 @@ class Timer(msgspec.Struct, kw_only=True):
     group_base: int | None = None
 
 
+class Update(msgspec.Struct, kw_only=True):
+    """An accepted update (engine §1.9). ``status`` accepted|completed|failed; an open one is still to be applied.
+
+    ``queued_behind`` is the command of an earlier signal that no worker has closed a task on yet; ``caller`` names the
+    process that waits for the outcome. ``arguments`` is read only for the update that a report names.
+    """
+
+    update_id: str
+    command_id: str
+    run_id: str
+    update_name: str
+    status: str = "accepted"
+    outcome: str | None = None
+    command_sequence: int
+    workflow_sequence: int | None = None
+    arguments: str | None = None
+    result: str | None = None
+    failure_id: str | None = None
+    failure_message: str | None = None
+    queued_behind: str | None = None
+    caller: str | None = None
+    accepted_at: datetime
+    applied_at: datetime | None = None
+    closed_at: datetime | None = None
+
+
 class Attempt(msgspec.Struct, kw_only=True):
     """A closed attempt, for late and repeated reports. ``status`` completed|failed|cancelled|expired."""
 
@@ -294,3 +329,14 @@ class Details(msgspec.Struct, kw_only=True):
     search_attributes: dict[str, Any] = {}
     execution_timeout_seconds: int | None = None
     run_timeout_seconds: int | None = None
+    command_contract: dict[str, Any] | None = None
+
+
+class OfferedContract(msgspec.Struct, frozen=True, kw_only=True):
+    """What live workers of a queue declare for a workflow type; ``build_id`` is the build that a start asks for."""
+
+    namespace: str
+    queue: str
+    workflow_type: str
+    build_id: str | None = None
+    contract: dict[str, Any]

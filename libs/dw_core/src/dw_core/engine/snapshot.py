@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from dw_core.engine.rows import (
@@ -10,11 +12,13 @@ from dw_core.engine.rows import (
     Command,
     Group,
     InboxEvent,
+    OfferedContract,
     Receipt,
     Run,
     Task,
     TaskKind,
     Timer,
+    Update,
     VersionMarker,
 )
 from dw_core.engine.transition import Transition
@@ -24,7 +28,8 @@ class Snapshot(msgspec.Struct, kw_only=True):
     """Sparse: holds the run and the rows its inputs asked for. ``run`` is None when there is no such run.
 
     ``tasks`` are open tasks by number; ``activities``, ``timers`` and ``groups`` go by workflow sequence; ``receipts``
-    and ``attempts`` answers already given, ``kept`` commands by the request ids that inputs repeat. :meth:`fold`
+    and ``attempts`` answers already given, ``kept`` commands by the request ids that inputs repeat. ``updates`` are
+    the open ones by id, ``contract`` what the run declared at its start, ``offered`` what a new run would. :meth:`fold`
     replaces rows by a transition's after images, so that the next input of the same batch decides on what the previous
     one did.
     """
@@ -37,6 +42,9 @@ class Snapshot(msgspec.Struct, kw_only=True):
     markers: dict[str, VersionMarker] = {}
     kept: dict[str, Command] = {}
     inbox: list[InboxEvent] = []
+    updates: dict[str, Update] = {}
+    contract: dict[str, Any] | None = None
+    offered: list[OfferedContract] = []
     receipts: dict[int, Receipt] = {}
     attempts: dict[tuple[int, int], Attempt] = {}
 
@@ -66,6 +74,9 @@ class Snapshot(msgspec.Struct, kw_only=True):
         self.activities.update(transition.activities)
         self.timers.update(transition.timers)
         self.groups.update(transition.groups)
+        self.updates.update(transition.updates)
+        if transition.details is not None:
+            self.contract = transition.details.command_contract
         self.markers.update((m.change_id, m) for m in transition.markers)
         self.kept.update((c.request_id, c) for c in transition.commands if c.request_id is not None)
         self.receipts.update((r.task_number, r) for r in transition.receipts)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
+from dw_core.contracts.declared import started_members
 from dw_core.engine.inputs import StartWorkflow
 from dw_core.engine.intake import SOURCE, record_command
 from dw_core.engine.rows import Run
@@ -21,7 +24,7 @@ def decide_start(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Out
     returned and gets a ``StartAccepted`` event; a refusal is recorded as a ``StartRejected`` event of an open run.
     """
     if snapshot.run is None:
-        return _start_new(start, now)
+        return _start_new(start, _offered(snapshot, start), now)
     if start.duplicate_policy == "use-existing" and not snapshot.run.is_terminal:
         if snapshot.run.workflow_type != start.workflow_type:
             return Rejection(
@@ -33,8 +36,15 @@ def decide_start(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Out
     return _reject_duplicate(snapshot, start, now)
 
 
-def _start_new(start: StartWorkflow, now: datetime) -> Transition:
-    details = start.details
+def _offered(snapshot: Snapshot, start: StartWorkflow) -> dict[str, Any] | None:
+    """What live workers declare for the type on the queue; a run without a contract takes every signal and update."""
+    asked = (start.queue, start.workflow_type, start.compatibility)
+    found = (o.contract for o in snapshot.offered if (o.queue, o.workflow_type, o.build_id) == asked)
+    return next(found, None)
+
+
+def _start_new(start: StartWorkflow, contract: dict[str, Any] | None, now: datetime) -> Transition:
+    details = msgspec.structs.replace(start.details, command_contract=contract)
     run = Run(
         run_id=start.new_run_id,
         namespace=start.namespace,
@@ -58,7 +68,7 @@ def _start_new(start: StartWorkflow, now: datetime) -> Transition:
     writer.append("StartAccepted", common | {"outcome": "started_new"}, workflow_command_id=start.command_id)
     writer.append(
         "WorkflowStarted",
-        common | _started(writer.run, start),
+        common | _started(writer.run, start) | started_members(contract),
         workflow_command_id=start.command_id,
         wake={"workflow_command_id": start.command_id},
     )
@@ -97,7 +107,6 @@ def _started(run: Run, start: StartWorkflow) -> dict[str, Any]:
         "run_deadline_at": wire_time(run.run_deadline_at),
         "compatibility": run.compatibility,
     }
-    members.update(start.contract or {})
     return {key: value for key, value in members.items() if value is not None}
 
 

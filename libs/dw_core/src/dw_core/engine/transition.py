@@ -19,6 +19,7 @@ from dw_core.engine.rows import (
     Task,
     TaskKind,
     Timer,
+    Update,
     VersionMarker,
 )
 
@@ -62,6 +63,8 @@ class Transition(msgspec.Struct, kw_only=True):
     created_timers: set[int] = set()
     groups: dict[int, Group] = {}
     created_groups: set[int] = set()
+    updates: dict[str, Update] = {}
+    created_updates: set[str] = set()
     markers: list[VersionMarker] = []
     commands: list[Command] = []
     inbox_added: list[InboxEvent] = []

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from dw_core.engine.rows import Activity, Event, InboxEvent, Receipt, Run, Task, TaskKind, TaskState, Timer
+from dw_core.engine.rows import Activity, Event, InboxEvent, Receipt, Run, Task, TaskKind, TaskState, Timer, Update
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection, Transition
+from dw_core.engine.update_tasks import UPDATE_ACCEPTED, update_resume
 from dw_core.history.event import encode_event, encode_payload, with_member
 from dw_core.ids import task_id
 
@@ -131,10 +132,10 @@ class RunWriter:
         for event in self.take_inbox():
             self._append_buffered(event)
 
-    def flush_signals(self) -> None:
-        """Append buffered signals and drop what else was buffered: the run is about to be closed by its own code."""
+    def flush_commands(self) -> None:
+        """Append buffered signals and updates, drop what else was buffered: the run's own code is about to close it."""
         for event in self.take_inbox():
-            if event.event_type == SIGNAL_RECEIVED:
+            if event.event_type in (SIGNAL_RECEIVED, UPDATE_ACCEPTED):
                 self._append_buffered(event)
 
     def _append_buffered(self, event: InboxEvent) -> None:
@@ -143,10 +144,10 @@ class RunWriter:
         )
 
     @property
-    def buffered_signals(self) -> int:
-        """How many signals have arrived during the lease: those that no worker has seen yet."""
+    def buffered_signals(self) -> list[str | None]:
+        """The commands of the signals that have arrived during the lease: those that no worker has seen yet."""
         waiting = [*self._inbox, *self.transition.inbox_added]
-        return sum(event.event_type == SIGNAL_RECEIVED for event in waiting)
+        return [event.workflow_command_id for event in waiting if event.event_type == SIGNAL_RECEIVED]
 
     # -- tasks -------------------------------------------------------------------------------------------------------
 
@@ -249,6 +250,19 @@ class RunWriter:
         known = self.snapshot.timers | self.transition.timers
         return [known[sequence] for sequence in sorted(known) if known[sequence].status == "pending"]
 
+    # -- updates -----------------------------------------------------------------------------------------------------
+
+    def put_update(self, update: Update, *, is_new: bool = False) -> None:
+        """Write an update's after image."""
+        self.transition.updates[update.update_id] = update
+        if is_new:
+            self.transition.created_updates.add(update.update_id)
+
+    def open_updates(self) -> list[Update]:
+        """The updates that are still to be applied, in the order of their acceptance."""
+        known = (self.snapshot.updates | self.transition.updates).values()
+        return sorted((u for u in known if u.closed_at is None), key=lambda update: update.command_sequence)
+
     # -- groups ------------------------------------------------------------------------------------------------------
 
     def completes_group(self, base: int | None) -> bool:
@@ -265,11 +279,21 @@ class RunWriter:
 
     def finish(self, reply: dict[str, Any] | Rejection) -> Transition:
         """Open the one follow-up task the run needs, and hand over the transition."""
-        run = self.run
-        if not run.is_terminal and self.workflow_task is None and run.last_wake_sequence > run.consumed_wake_sequence:
-            self.open_workflow_task(self._resume)
+        if not self.run.is_terminal and self.workflow_task is None:
+            self._follow_up()
         self.transition.reply = reply
         return self.transition
+
+    def _follow_up(self) -> None:
+        """A wake goes before an update, and so does a plain task that shows a signal the update came after (§4.3)."""
+        run = self.run
+        if run.last_wake_sequence > run.consumed_wake_sequence:
+            self.open_workflow_task(self._resume)
+            return
+        waiting = self.open_updates()
+        if waiting:
+            first = waiting[0]
+            self.open_workflow_task({} if first.queued_behind is not None else update_resume(first))
 
     @property
     def new_task_ids(self) -> list[str]:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dw_core.engine.closing import complete, fail
+from dw_core.engine.commands.apply_update import invalid_commands, misplaced_update
 from dw_core.engine.commands.groups import Path, group_members, rebase
 from dw_core.engine.commands.parsed import (
     CompleteWorkflow,
@@ -33,6 +34,9 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
     A re-sent parallel group is recognised by its recorded path and changes nothing (engine §0.1 rule 4), and so does a
     condition wait that is asked for again without news (engine §3.4). Any other batch consumes the open wait.
     """
+    misplaced = misplaced_update(task, batch)
+    if misplaced:
+        return invalid_commands(misplaced)
     if _is_resent_group(writer.snapshot, batch) or is_spurious(writer.run, task, batch):
         return None
     refused = _over_limit(writer, batch, limits) or _conflicting_marker(writer.snapshot, batch)
@@ -106,11 +110,6 @@ def _conflicting_marker(snapshot: Snapshot, batch: Parsed) -> Rejection | None:
                 {f"commands.{index}.version": ["differs from the version recorded for this change_id"]}
             )
     return None
-
-
-def invalid_commands(errors: dict[str, list[str]]) -> Rejection:
-    """The refusal of a batch; ``errors`` has messages by field (worker-plane §8.8)."""
-    return Rejection("validation_failed", "The request is invalid.", {"errors": errors, "validation_errors": errors})
 
 
 def _next_sequence(writer: RunWriter) -> int:

@@ -10,7 +10,9 @@ from dw_core.engine.commands.fields import INTEGER_MAX, Fields
 from dw_core.engine.commands.groups import read_path, validate_groups
 from dw_core.engine.commands.parsed import (
     LAST,
+    CompleteUpdate,
     CompleteWorkflow,
+    FailUpdate,
     FailWorkflow,
     OpenConditionWait,
     Parsed,
@@ -46,6 +48,7 @@ _SCOPE: dict[str, frozenset[str]] = {
 
 CONDITION_KEY_MAX = 128
 SHOWN_TYPE_CHARACTERS = 64
+MESSAGE_MAX = 2**20
 _CONDITION_KEY = re.compile(r"[A-Za-z0-9._:-]+", re.ASCII)
 
 
@@ -185,12 +188,35 @@ def _record_version_marker(fields: Fields) -> RecordVersionMarker | None:
     return RecordVersionMarker(change_id=change_id, version=version, min_supported=low, max_supported=high)
 
 
+def _complete_update(fields: Fields) -> CompleteUpdate | None:
+    named = fields.name("update_id", required=True)
+    result = fields.payload("result")
+    return None if named is None else CompleteUpdate(update_id=named, result=result or NULL_BLOB)
+
+
+def _fail_update(fields: Fields) -> FailUpdate | None:
+    named = fields.name("update_id", required=True)
+    message = fields.text("message", required=True, limit=MESSAGE_MAX)
+    exception_type = fields.text("exception_type", limit=1024)
+    exception_class = fields.text("exception_class", limit=1024)
+    non_retryable = fields.flag("non_retryable")
+    if named is None or message is None:
+        return None
+    return FailUpdate(
+        update_id=named,
+        message=message.replace("\0", "\ufffd"),
+        exception_type=exception_type,
+        exception_class=exception_class,
+        non_retryable=non_retryable,
+    )
+
+
 def _complete_workflow(fields: Fields) -> CompleteWorkflow:
     return CompleteWorkflow(result=fields.payload("result") or NULL_BLOB)
 
 
 def _fail_workflow(fields: Fields) -> FailWorkflow | None:
-    message = fields.text("message", required=True, limit=2**20)
+    message = fields.text("message", required=True, limit=MESSAGE_MAX)
     step = fields.integer("failed_step_sequence", minimum=1)
     execution = fields.text("failed_activity_execution_id")
     if (step is None) != (execution is None):
@@ -218,6 +244,8 @@ _PARSERS: dict[str, Callable[[Fields], WorkflowCommand | None]] = {
     "open_condition_wait": _open_condition_wait,
     "record_side_effect": _record_side_effect,
     "record_version_marker": _record_version_marker,
+    "complete_update": _complete_update,
+    "fail_update": _fail_update,
     "complete_workflow": _complete_workflow,
     "fail_workflow": _fail_workflow,
 }

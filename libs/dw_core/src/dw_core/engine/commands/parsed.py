@@ -52,6 +52,23 @@ class RecordVersionMarker(msgspec.Struct, frozen=True, kw_only=True):
     max_supported: int
 
 
+class CompleteUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """``complete_update``: a missing result is stored as the encoded null."""
+
+    update_id: str
+    result: str
+
+
+class FailUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """``fail_update``."""
+
+    update_id: str
+    message: str
+    exception_type: str | None = None
+    exception_class: str | None = None
+    non_retryable: bool = False
+
+
 class CompleteWorkflow(msgspec.Struct, frozen=True, kw_only=True):
     """``complete_workflow``: a missing result is stored as the encoded null."""
 
@@ -76,10 +93,13 @@ WorkflowCommand = (
     | OpenConditionWait
     | RecordSideEffect
     | RecordVersionMarker
+    | CompleteUpdate
+    | FailUpdate
     | CompleteWorkflow
     | FailWorkflow
 )
 TERMINAL = (CompleteWorkflow, FailWorkflow)
+UPDATES = (CompleteUpdate, FailUpdate)
 LAST = (*TERMINAL, OpenConditionWait)
 """Commands that nothing can follow: the workflow has ended, or is blocked on its condition."""
 
@@ -116,6 +136,11 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
             isinstance(c, StartTimer) or (isinstance(c, OpenConditionWait) and c.timeout_seconds is not None)
             for c in self.commands
         )
+
+    @property
+    def update_ids(self) -> list[str]:
+        """The updates the batch reports on."""
+        return [c.update_id for c in self.commands if isinstance(c, UPDATES)]
 
     @property
     def change_ids(self) -> list[str]:

@@ -23,12 +23,18 @@ SELECT json_agg(l) FROM locked l;
 
 -- name: read_related
 -- The time after the locks, and what the decisions of a batch need beside the locked runs, each part as one JSON array.
--- $1 names runs as in lock_runs and says which need their inbox and which their open activities and timers. The last part are the
+-- $1 names runs as in lock_runs and says which need their inbox and open updates, which their open activities and timers,
+-- and which their declared contract. $8 are the updates ({run_id, update_id}) whose arguments are wanted, $9 the starts
+-- ({namespace, queue, workflow_type, build_id}) that may record what live workers declare. The last part are the
 -- request ids of the polls in $5 ({lease_owner, poll_request_id}) that hold a lease: they repeat an earlier poll. $6 are
--- the request ids of commands ({namespace, workflow_id, request_id}), $7 the timers that are due ({run_id, sequence}).
+-- the request ids of commands ({namespace, workflow_id, request_id}), $7 the timers that are due ({run_id, sequence}),
+-- $10 the seconds of silence after which a worker declares nothing.
 WITH named AS MATERIALIZED (
-    SELECT COALESCE(k.run_id, i.current_run_id) AS run_id, bool_or(k.inbox) AS inbox, bool_or(k.closing) AS closing
-    FROM json_to_recordset($1::json) AS k(run_id text, namespace text, workflow_id text, inbox boolean, closing boolean)
+    SELECT COALESCE(k.run_id, i.current_run_id) AS run_id, bool_or(k.inbox) AS inbox, bool_or(k.closing) AS closing,
+           bool_or(k.contract) AS contract
+    FROM json_to_recordset($1::json) AS k(
+        run_id text, namespace text, workflow_id text, inbox boolean, closing boolean, contract boolean
+    )
     LEFT JOIN workflow_instances i
         ON k.run_id IS NULL AND i.namespace = k.namespace AND i.workflow_id = k.workflow_id
     GROUP BY 1
@@ -94,6 +100,41 @@ SELECT
         FROM named n
         JOIN workflow_inbox i ON i.run_id = n.run_id
         WHERE n.inbox
+    ),
+    (
+        SELECT json_agg(u)
+        FROM (
+            SELECT u.update_id, u.command_id, u.run_id, u.update_name, u.status, u.command_sequence, u.queued_behind,
+                   u.caller, u.accepted_at, CASE WHEN w.update_id IS NOT NULL THEN u.arguments END AS arguments
+            FROM named n
+            JOIN workflow_updates u ON u.run_id = n.run_id AND u.closed_at IS NULL
+            LEFT JOIN json_to_recordset($8::json) AS w(run_id text, update_id text)
+                ON w.run_id = u.run_id AND w.update_id = u.update_id
+            WHERE n.inbox
+        ) u
+    ),
+    (
+        SELECT json_agg(json_build_object('run_id', s.run_id, 'contract', s.command_contract))
+        FROM named n
+        JOIN workflow_run_summaries s ON s.run_id = n.run_id
+        WHERE n.contract AND s.command_contract IS NOT NULL
+    ),
+    (
+        SELECT json_agg(o)
+        FROM (
+            SELECT k.namespace, k.queue, k.workflow_type, k.build_id, w.contract
+            FROM json_to_recordset($9::json) AS k(namespace text, queue text, workflow_type text, build_id text)
+            CROSS JOIN LATERAL (
+                SELECT w.workflow_command_contracts -> k.workflow_type AS contract
+                FROM worker_registrations w
+                WHERE w.namespace = k.namespace AND w.task_queue = k.queue
+                  AND (k.build_id IS NULL OR w.build_id = k.build_id)
+                  AND w.last_heartbeat_at > dw_now() - make_interval(secs => $10::integer)
+                  AND w.workflow_command_contracts -> k.workflow_type IS NOT NULL
+                ORDER BY w.last_heartbeat_at DESC, w.worker_id
+                LIMIT 1
+            ) w
+        ) o
     ),
     (
         SELECT json_agg(c)

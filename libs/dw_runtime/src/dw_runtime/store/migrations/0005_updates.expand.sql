@@ -1,0 +1,15 @@
+-- Updates that wait for a worker, and the command contract that a run declared at its start.
+
+-- Rows of processes that do not know the columns yet have nulls in them.
+ALTER TABLE workflow_runs
+    ADD COLUMN newest_signal json,
+    ADD COLUMN open_update_count integer DEFAULT 0 CHECK (open_update_count >= 0);
+
+ALTER TABLE workflow_run_summaries ADD COLUMN command_contract json;
+
+-- queued_behind is the command of a signal that comes first; caller names the process that waits for the outcome.
+ALTER TABLE workflow_updates
+    ADD COLUMN queued_behind text,
+    ADD COLUMN caller text,
+    ADD CHECK ((closed_at IS NULL) = (status = 'accepted'));
+CREATE INDEX workflow_updates_open ON workflow_updates (run_id, command_sequence) WHERE closed_at IS NULL;
