@@ -82,10 +82,11 @@ RUN = {
 TASK = QUEUE | {"run_id": RUN_ID, "task_number": 3, "position": 0, "slots": 10, "types": None, "page_size": 100}
 POINT = {"run_id": RUN_ID, "task_number": 2, "sequence": 1, "attempt": 1}
 TIMER = {"run_id": RUN_ID, "sequence": 99, "kind": "timer", "status": "pending", "delay_seconds": 1}
+UPDATE = {"update_id": RUN_ID, "command_id": RUN_ID, "run_id": RUN_ID, "update_name": "set", "status": "accepted"}
 GROUP = {"run_id": RUN_ID, "base_sequence": 1, "change_id": "change"}
 
 
-QUERY = {"query_task_id": NEW_ID, "namespace": "seed-1", "queue": "queue-1", "run_id": RUN_ID}
+QUERY = {"query_task_id": NEW_ID, "kind": 2, "namespace": "seed-1", "queue": "queue-1", "run_id": RUN_ID}
 CLAIMANT = {"lease_owner": "worker-1", "poll_request_id": "poll-1", "lease_seconds": 60}
 
 
@@ -103,6 +104,9 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "open_timers": (rows(TIMER),),
     "end_timers": (rows(TIMER),),
     "find_due_timers": ("timers", "me", 5, 2, 500),
+    "open_updates": (rows(UPDATE | {"update_id": NEW_ID, "command_id": NEW_ID}),),
+    "settle_updates": (rows(UPDATE),),
+    "read_updates": (KEYS,),
     "open_groups": (rows(GROUP),),
     "count_groups": (rows(GROUP),),
     "record_markers": (rows(GROUP),),
@@ -111,13 +115,19 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "lock_instances": (rows(RUN),),
     "lock_runs": (rows({"run_id": RUN_ID}, {"namespace": "seed-1", "workflow_id": "w-1"}),),
     "read_related": (
-        rows({"run_id": RUN_ID, "inbox": True, "closing": True}, {"namespace": "seed-1", "workflow_id": "w-1"}),
+        rows(
+            {"run_id": RUN_ID, "inbox": True, "closing": True, "contract": True},
+            {"namespace": "seed-1", "workflow_id": "w-1"},
+        ),
         rows(POINT),
         rows(GROUP),
         rows(GROUP),
         rows({"lease_owner": "worker-1", "poll_request_id": "poll-1"}),
         rows({"namespace": "seed-1", "workflow_id": "w-1", "request_id": "r-1"}),
         rows(POINT),
+        rows({"run_id": RUN_ID, "update_id": RUN_ID}),
+        rows({"namespace": "seed-1", "queue": "queue-1", "workflow_type": "type-1", "build_id": None}),
+        "60",
     ),
     "read_pages": (rows({"run_id": RUN_ID, "up_to": 6, "page_size": 100}),),
     "read_settled": (rows(POINT),),
@@ -133,7 +143,8 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "claim_queries": (rows(TASK | {"claimants": [CLAIMANT]}), 0.5),
     "renew_polled_queries": (rows(TASK | CLAIMANT),),
     "release_query": (RUN_ID, 1, "worker-1"),
-    "lock_query": (RUN_ID, "seed-1"),
+    "lock_query": (RUN_ID, "seed-1", 2),
+    "read_validators": ("seed-1", "queue-1", "type-1", 60),
     "settle_query": (RUN_ID, 2, "answer", None),
     "reoffer_queries_of": (rows({"namespace": "seed-1", "worker_id": "worker-1"}),),
     "sweep_queries": (200, 60),

@@ -28,8 +28,10 @@ from dw_core.protocol.requests_worker import (
     WorkflowTaskPoll,
 )
 from dw_core.protocol.timestamps import wire_time
+from dw_core.updates.validation import CAPABILITY
 from dw_core.workers.registration import Registration, draining, refuse_poll
 from dw_matching.activity_bridge import ActivityTasks
+from dw_matching.multiplexed import UPDATE_VALIDATION, WORKFLOW, MultiplexedPolls
 from dw_matching.registry import Registry
 from dw_matching.seats import Poll
 from dw_matching.workflow_bridge import WorkflowTasks
@@ -56,12 +58,14 @@ class WorkerHandlers:
         *,
         registry: Registry,
         workflow_tasks: WorkflowTasks,
+        polls: MultiplexedPolls,
         activity_tasks: ActivityTasks,
         settings: WorkerSettings,
         new_id: NewId,
     ) -> None:
         self._registry = registry
         self._workflow_tasks = workflow_tasks
+        self._polls = polls
         self._activity_tasks = activity_tasks
         self.settings = settings
         self._new_id = new_id
@@ -147,12 +151,14 @@ class WorkerHandlers:
     async def poll_workflow_task(self, call: Call) -> Reply:
         """Hold a workflow poll."""
         request: WorkflowTaskPoll = call.body
-        if request.task_kinds is not None and "workflow" not in request.task_kinds:
-            raise Invalid({"task_kinds": ["must contain workflow; update validation is not supported by this server"]})
+        kinds = frozenset(request.task_kinds or (WORKFLOW,))
         worker = await self.admit(call, request)
-        types = frozenset(worker.supported_workflow_types) or None
+        if UPDATE_VALIDATION in kinds:
+            require_capability(worker)
+        poll = self.poll(call, worker, frozenset(worker.supported_workflow_types) or None)
+        self._polls.bind(poll, kinds)
         with Held(self, call, request, "workflow_task"):
-            task = await self._workflow_tasks.poll(self.poll(call, worker, types))
+            task = await self._polls.poll(poll, kinds)
         return await self.polled(call, worker, task)
 
     async def poll_activity_task(self, call: Call) -> Reply:
@@ -334,6 +340,18 @@ class Held:
 
     def __exit__(self, *_: object) -> None:
         self._held[self._pool] -= 1
+
+
+def require_capability(worker: Registration) -> None:
+    """Raise ``update_validation_capability_not_advertised`` for a worker that did not declare the capability."""
+    if CAPABILITY not in worker.capabilities:
+        raise Problem(
+            "update_validation_capability_not_advertised",
+            f"Worker {worker.worker_id} has not declared {CAPABILITY}.",
+            task=None,
+            poll_status="unsupported",
+            worker_id=worker.worker_id,
+        )
 
 
 def _refuse(rejection: Rejection | None) -> NoReturn:

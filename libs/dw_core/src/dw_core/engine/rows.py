@@ -10,11 +10,17 @@ import msgspec
 
 
 class TaskKind(enum.IntEnum):
-    """Which queue family a task belongs to. Query tasks never pass through the engine (dw_core.queries)."""
+    """Which queue family a task belongs to. Those that are asked never pass through the engine (dw_core.queries)."""
 
     WORKFLOW = 0
     ACTIVITY = 1
     QUERY = 2
+    UPDATE_VALIDATION = 3
+
+    @property
+    def is_asked(self) -> bool:
+        """A question to a worker that somebody waits for: no history knows of it, and no run's lock delays it."""
+        return self in (TaskKind.QUERY, TaskKind.UPDATE_VALIDATION)
 
 
 class TaskState(enum.IntEnum):

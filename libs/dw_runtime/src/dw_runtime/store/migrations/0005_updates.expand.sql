@@ -13,3 +13,11 @@ ALTER TABLE workflow_updates
     ADD COLUMN caller text,
     ADD CHECK ((closed_at IS NULL) = (status = 'accepted'));
 CREATE INDEX workflow_updates_open ON workflow_updates (run_id, command_sequence) WHERE closed_at IS NULL;
+
+-- Validations of updates are asked for like queries (kind 2); theirs is kind 3, and they name the update.
+ALTER TABLE workflow_query_tasks
+    ADD COLUMN kind smallint NOT NULL DEFAULT 2 CHECK (kind IN (2, 3)),
+    ADD COLUMN update_id text COLLATE "C";
+DROP INDEX workflow_query_tasks_ready;
+CREATE INDEX workflow_query_tasks_ready ON workflow_query_tasks (namespace, queue, kind, admitted_at, query_task_id)
+    WHERE state = 0;
