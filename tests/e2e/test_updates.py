@@ -70,7 +70,7 @@ async def registered(client: Client, queue: str, workflow_type: str = "edited") 
         handle = await client.start_workflow(
             workflow_type=workflow_type, workflow_id=workflow_ids[-1], task_queue=queue, input=[]
         )
-        history = await client.get_history(workflow_ids[-1], handle.run_id)
+        history = await client.get_history(workflow_ids[-1], str(handle.run_id))
         started = [e["payload"] for e in history["events"] if e["event_type"] == "WorkflowStarted"]
         return "declared_updates" in started[0]
 
@@ -80,9 +80,8 @@ async def registered(client: Client, queue: str, workflow_type: str = "edited") 
 
 async def add(client: Client, workflow_id: str, *arguments: Any, **options: Any) -> Any:
     """The result of the update ``add``."""
-    answer = await client.update_workflow(
-        workflow_id, "add", args=list(arguments), **({"wait_for": "completed", "wait_timeout_seconds": 30} | options)
-    )
+    waits: dict[str, Any] = {"wait_for": "completed", "wait_timeout_seconds": 30}
+    answer = await client.update_workflow(workflow_id, "add", args=list(arguments), **waits | options)
     assert answer["update_status"] == "completed", answer
     return answer["result"]
 

@@ -32,7 +32,12 @@ def control_plane(node: Node) -> Handlers:
     stale_after = node.settings.workers.stale_after_seconds
     runs = RunReads(node.database, stale_after_seconds=stale_after)
     validator = Validator(
-        node.database, answers, settings=_validation_settings(node), announce=node.announce, new_id=new_id
+        node.database,
+        answers,
+        node.metrics,
+        settings=_validation_settings(node),
+        announce=node.announce,
+        new_id=new_id,
     )
     return control_handlers(
         runs=runs,
@@ -50,7 +55,14 @@ def control_plane(node: Node) -> Handlers:
             new_id=new_id,
         ),
         updates=UpdateHandlers(
-            node.pump, runs, updates, outcomes, validator, settings=_update_settings(node), new_id=new_id
+            node.pump,
+            runs,
+            updates,
+            outcomes,
+            validator,
+            node.metrics,
+            settings=_update_settings(node),
+            new_id=new_id,
         ),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
 from dw_runtime.store.reads.runs import RunReads
 from dw_runtime.store.reads.updates import UpdateReads
+from dw_runtime.telemetry.metrics import Metrics
 
 
 class UpdateSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +50,7 @@ class UpdateHandlers:
         updates: UpdateReads,
         outcomes: Watching[Update],
         validator: Validator,
+        metrics: Metrics,
         *,
         settings: UpdateSettings,
         new_id: NewId,
@@ -57,6 +60,7 @@ class UpdateHandlers:
         self._updates = updates
         self._outcomes = outcomes
         self._validator = validator
+        self._metrics = metrics
         self._settings = settings
         self._new_id = new_id
 
@@ -66,6 +70,16 @@ class UpdateHandlers:
         With ``wait_for`` ``completed`` it is held until the update is settled or the caller's time is over; the second
         is no error, the caller learns the stage that was reached.
         """
+        began = time.monotonic()
+        outcome = "refused"
+        try:
+            members, update = await self._send(call)
+            outcome = "wait_timed_out" if members["wait_timed_out"] else update.status
+            return _reply(members, update)
+        finally:
+            self._metrics.update_seconds[outcome].observe(time.monotonic() - began)
+
+    async def _send(self, call: Call) -> tuple[dict[str, Any], Update]:
         body: WorkflowUpdate = call.body
         heard = self._outcomes.heard
         accepted = await self._accept(self._command(call, body), call)
@@ -80,7 +94,7 @@ class UpdateHandlers:
             "wait_timed_out": waits and update.closed_at is None,
             "wait_timeout_seconds": seconds if waits else None,
         }
-        return _reply(accepted | _members(update) | waited, update)
+        return accepted | _members(update) | waited, update
 
     def _command(self, call: Call, body: WorkflowUpdate) -> UpdateWorkflow:
         name = call.params["update_name"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -19,6 +20,7 @@ from dw_core.queries.task import NewQuery
 from dw_core.updates.validation import ValidatingWorkers, refuse_validation, unanswered, verdict
 from dw_runtime.pump.replies import settle
 from dw_runtime.store.database import Database
+from dw_runtime.telemetry.metrics import Metrics
 
 _decode_workers: Final = msgspec.json.Decoder(list[ValidatingWorkers]).decode
 _Key = tuple[str, str, str]
@@ -47,6 +49,7 @@ class Validator:
         self,
         database: Database,
         answers: Answers,
+        metrics: Metrics,
         *,
         settings: ValidationSettings,
         announce: Callable[[Iterable[WakeKey]], None],
@@ -54,6 +57,7 @@ class Validator:
     ) -> None:
         self._database = database
         self._answers = answers
+        self._metrics = metrics
         self._settings = settings
         self._announce = announce
         self._new_id = new_id
@@ -73,12 +77,17 @@ class Validator:
             message = "The request id is in use for an update of another intent."
             raise Problem("update_validation_idempotency_conflict", message, request_id=command.request_id)
         self._in_flight[key] = intent
+        began = time.monotonic()
+        outcome = "no_verdict"
         try:
-            return await self._ask(command, run, arguments, draining)
+            said = await self._ask(command, run, arguments, draining)
+            outcome = "approved" if said.is_approved else "rejected"
+            return said
         except STORE_ERRORS as error:
             message = "Updates cannot be validated: the database is not available."
             raise Problem("backend_unavailable", message, retryable=True, retry_after_seconds=1) from error
         finally:
+            self._metrics.update_validation_seconds[outcome].observe(time.monotonic() - began)
             if under_way is None:
                 del self._in_flight[key]
 
