@@ -56,6 +56,15 @@ FROM generate_series(1, 40000) n, generate_series(1, 2) s;
 INSERT INTO activity_attempts
 SELECT a.run_id, a.sequence, 1, 1, 'completed', 'worker-1', NULL, now(), now() FROM activity_executions a;
 
+INSERT INTO workflow_child_calls
+SELECT pg_temp.run_id(n), 4, 'child-' || n, pg_temp.run_id(n + 1), pg_temp.run_id(n + 1), 'type',
+       CASE WHEN n % 4 = 0 THEN 'started' ELSE 'completed' END, 'abandon', NULL, NULL, NULL, NULL, NULL, NULL, now(),
+       CASE WHEN n % 4 = 0 THEN NULL ELSE now() END
+FROM generate_series(1, 40000) n;
+
+INSERT INTO workflow_deliveries (run_id, kind, sequence, body, created_at)
+SELECT pg_temp.run_id(n), 'child_closed', 4, '{}', now() FROM generate_series(1, 20000) n;
+
 INSERT INTO workflow_timers
 SELECT pg_temp.run_id(n), 3, 'timer', CASE WHEN n % 4 = 0 THEN 'pending' ELSE 'fired' END, n, now(),
        now() + n * interval '1 second', now() + n * interval '1 second',

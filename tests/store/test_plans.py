@@ -38,7 +38,8 @@ GROWING = frozenset(
         "workflow_query_tasks",
         "workflow_timers",
         "workflow_updates",
-        "workflow_links",
+        "workflow_child_calls",
+        "workflow_deliveries",
     )
 )
 BOUNDED = frozenset(
@@ -74,6 +75,7 @@ RUN = {
     "consumed_wake_sequence": 9,
     "open_activity_count": 0,
     "open_timer_count": 0,
+    "open_child_count": 0,
     "pending_signal_count": 0,
     "open_wait": {"sequence": 9},
     "task_failure_count": 0,
@@ -83,6 +85,8 @@ TASK = QUEUE | {"run_id": RUN_ID, "task_number": 3, "position": 0, "slots": 10, 
 POINT = {"run_id": RUN_ID, "task_number": 2, "sequence": 1, "attempt": 1}
 TIMER = {"run_id": RUN_ID, "sequence": 99, "kind": "timer", "status": "pending", "delay_seconds": 1}
 UPDATE = {"update_id": RUN_ID, "command_id": RUN_ID, "run_id": RUN_ID, "update_name": "set", "status": "accepted"}
+CHILD = {"run_id": RUN_ID, "sequence": 99, "child_run_id": NEW_ID, "current_run_id": NEW_ID, "status": "started"}
+DELIVERY = {"run_id": RUN_ID, "kind": "child_closed", "sequence": 1, "body": {}, "created_at": "2026-01-01T00:00:00Z"}
 GROUP = {"run_id": RUN_ID, "base_sequence": 1, "change_id": "change"}
 
 
@@ -107,6 +111,10 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "open_updates": (rows(UPDATE | {"update_id": NEW_ID, "command_id": NEW_ID}),),
     "settle_updates": (rows(UPDATE),),
     "read_updates": (KEYS,),
+    "open_child_calls": (rows(CHILD),),
+    "move_child_calls": (rows(CHILD),),
+    "leave_deliveries": (rows(DELIVERY),),
+    "take_deliveries": (rows(DELIVERY | {"ordinal": 1}),),
     "open_groups": (rows(GROUP),),
     "count_groups": (rows(GROUP),),
     "record_markers": (rows(GROUP),),
@@ -116,7 +124,7 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "lock_runs": (rows({"run_id": RUN_ID}, {"namespace": "seed-1", "workflow_id": "w-1"}),),
     "read_related": (
         rows(
-            {"run_id": RUN_ID, "inbox": True, "closing": True, "contract": True},
+            {"run_id": RUN_ID, "inbox": True, "closing": True, "deliveries": True, "details": True, "contract": True},
             {"namespace": "seed-1", "workflow_id": "w-1"},
         ),
         rows(POINT),

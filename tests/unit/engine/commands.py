@@ -35,6 +35,28 @@ def timer(delay_seconds: Any = 5, **fields: Any) -> Json:
     return {"type": "start_timer", "delay_seconds": delay_seconds, **fields}
 
 
+def child(workflow_type: str = "child", **fields: Any) -> Json:
+    """``start_child_workflow``."""
+    return {"type": "start_child_workflow", "workflow_type": workflow_type, "queue": "q", **fields}
+
+
+def children(base: int, size: int, **fields: Any) -> list[Json]:
+    """A flat group of children."""
+    found = []
+    for index in range(size):
+        level = entry(base, size, index) | {
+            "parallel_group_id": f"parallel-children:{base}:{size}",
+            "parallel_group_kind": "child",
+        }
+        found.append(child(**fields) | level | {"parallel_group_path": [level]})
+    return found
+
+
+def continued(**fields: Any) -> Json:
+    """``continue_as_new``."""
+    return {"type": "continue_as_new", "queue": "q", **fields}
+
+
 def wait(key: str | None = "ready", timeout_seconds: Any = None, **fields: Any) -> Json:
     """``open_condition_wait``."""
     named = {"condition_key": key, "condition_definition_fingerprint": "sha256:f", "timeout_seconds": timeout_seconds}

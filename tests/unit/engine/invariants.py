@@ -8,14 +8,21 @@ from typing import Any
 
 import msgspec
 
-from dw_core.engine.rows import Activity, Run, Task, TaskKind, TaskState, Timer, Update
+from dw_core.engine.rows import Activity, ChildCall, Run, Task, TaskKind, TaskState, Timer, Update
 from dw_core.engine.update_tasks import update_of
 from dw_core.ids import execution_id
 from tests.unit.engine.world import World
 
 Json = dict[str, Any]
 
-OPENINGS = {"ActivityScheduled", "TimerScheduled", "ConditionWaitOpened", "SideEffectRecorded", "VersionMarkerRecorded"}
+OPENINGS = {
+    "ActivityScheduled",
+    "TimerScheduled",
+    "ChildWorkflowScheduled",
+    "ConditionWaitOpened",
+    "SideEffectRecorded",
+    "VersionMarkerRecorded",
+}
 OUTCOMES = {"ActivityCompleted", "ActivityFailed", "ActivityTimedOut", "ActivityCancelled"}
 WAIT_OUTCOMES = {"ConditionWaitSatisfied", "ConditionWaitTimedOut"}
 TIMEOUT_MEMBERS = ("condition_wait_id", "condition_key", "condition_definition_fingerprint", "timeout_seconds")
@@ -25,10 +32,21 @@ CLOSINGS = {
     "WorkflowFailed": ("failed", "failed"),
     "WorkflowTimedOut": ("failed", "timed_out"),
     "WorkflowTerminated": ("terminated", "terminated"),
+    "WorkflowCancelled": ("cancelled", "cancelled"),
+    "WorkflowContinuedAsNew": ("completed", "continued"),
 }
+BY_ITS_CODE = {"WorkflowCompleted", "WorkflowFailed", "WorkflowContinuedAsNew"}
+"""Ends that a completion has brought: what arrived during its lease, and only it, is in no history."""
+CHILD_OUTCOMES = {"ChildRunCompleted", "ChildRunFailed", "ChildRunCancelled", "ChildRunTerminated"}
+AFTER_THE_END = {"UpdateCompleted", "ParentClosePolicyApplied"}
 CALLS: dict[str, tuple[str, tuple[str, ...], set[str]]] = {
     "ActivityScheduled": ("Activity", ("activity_type",), OUTCOMES),
     "TimerScheduled": ("Timer", ("delay_seconds", "fire_at"), TIMER_OUTCOMES),
+    "ChildWorkflowScheduled": (
+        "Child",
+        ("child_workflow_type", "child_workflow_run_id", "parent_close_policy", "child_call_id"),
+        CHILD_OUTCOMES,
+    ),
     "ConditionWaitOpened": ("ConditionWait", TIMEOUT_MEMBERS, WAIT_OUTCOMES),
 }
 """How the events of a call begin, which members they all repeat, and which of them end it."""
@@ -69,6 +87,9 @@ class Watch:
         timers = [msgspec.convert(row, Timer) for row in self.world.memory.of_run("timers", run.run_id)]
         liveness_20_21_24(run, tasks, activities, timers, buffered)
         timers_41(history, timers, buffered)
+        children = [msgspec.convert(row, ChildCall) for row in self.world.memory.of_run("children", run.run_id)]
+        self._children_31_33(run, children, history, buffered)
+        self._instance_34(run)
         waits_9_10(run, history)
         signals_in_order(run, history, buffered)
         updates = self.world.updates(run.run_id)
@@ -81,6 +102,38 @@ class Watch:
             task = next((t for t in tasks if t.activity_sequence == activity.sequence), None)
             attempts_26_27_28(activity, task, attempts)
             outcome_29(run, activity, history, buffered)
+
+    def _children_31_33(self, run: Run, children: list[ChildCall], history: list[Json], buffered: list[Json]) -> None:
+        """A call ends once, after its last run, and is known to be open or closed by both sides."""
+        is_open = [call for call in children if call.closed_at is None]
+        assert run.open_child_count == len(is_open), "open children are counted"
+        assert not (run.is_terminal and is_open), "24: a closed run waits for no child"
+        for call in children:
+            found = sum(
+                event["event_type"] in CHILD_OUTCOMES and event["payload"]["sequence"] == call.sequence
+                for event in [*history, *buffered]
+            )
+            is_unseen = run.is_terminal and not found and any(event["event_type"] in BY_ITS_CODE for event in history)
+            assert found == (call.status not in {"started", "abandoned"}) or is_unseen, "31: one outcome per call"
+            last = self.world.run(call.current_run_id)
+            if call.status not in {"started", "abandoned"}:
+                assert last.is_terminal and last.status == call.status, "31: the outcome is that of the last run"
+            if call.status == "started" and last.is_terminal:
+                assert any(row["run_id"] == run.run_id for row in self.world.memory.deliveries), "31: nothing gets lost"
+
+    def _instance_34(self, run: Run) -> None:
+        """Runs of an instance are numbered, one is current, and each ends before the next begins."""
+        current = self.world.run(self.world.memory.instances[run.namespace, run.workflow_id])
+        assert run.run_number <= current.run_number, "34: the current run is the last"
+        assert run.is_terminal or run.run_id == current.run_id, "34: one run of an instance is open"
+        if run.continued_to_run_id is None:
+            return
+        follower = self.world.run(run.continued_to_run_id)
+        assert follower.run_number == run.run_number + 1, "34: runs are numbered without gaps"
+        assert follower.execution_deadline_at == run.execution_deadline_at, "35: one execution deadline"
+        parents = (run.parent, follower.parent)
+        is_retry = parents[0] is not None and parents[1] is not None and parents[1].attempt == parents[0].attempt + 1
+        assert is_retry or run.closed_reason == "continued", "32: retried or continued"
 
     def _appended(self, run: Run) -> list[Json]:
         """2: what was read once is still the beginning."""
@@ -113,12 +166,14 @@ def shape_1_3_4_5(run: Run, history: list[Json]) -> None:
     assert [event["sequence"] for event in history] == list(range(1, run.last_history_sequence + 1)), "1"
     times = [event["recorded_at"] for event in history]
     assert times == sorted(times), "1: recorded_at never decreases"
-    assert types[:2] == ["StartAccepted", "WorkflowStarted"] and types.count("WorkflowStarted") == 1, "3"
+    is_caused = run.parent is not None or run.run_number > 1
+    first = ["WorkflowStarted"] if is_caused else ["StartAccepted", "WorkflowStarted"]
+    assert types[: len(first)] == first and types.count("WorkflowStarted") == 1, "3"
     closings = [kind for kind in types if kind in CLOSINGS]
     if run.is_terminal:
         assert [CLOSINGS[kind] for kind in closings] == [(run.status, run.closed_reason)], "4"
-        after = set(types[next(place for place, kind in enumerate(types) if kind in CLOSINGS) + 1 :])
-        assert after <= {"UpdateCompleted"}, "5: only the end of open updates follows the end"
+        end = types.index(closings[0])
+        assert set(types[end + 1 :]) <= AFTER_THE_END, "5: nothing of a run follows its end"
     else:
         assert closings == [], "4: an open run has no end"
 
@@ -130,8 +185,9 @@ def calls_6_7_8_13(run: Run, history: list[Json]) -> None:
     for event in history:
         payload, kind = event["payload"], event["event_type"]
         sequence = payload.get("sequence")
-        if sequence is None or payload.get("timer_kind") is not None or kind.startswith("Update"):
-            continue  # a timeout timer and an update share a sequence: 41 and 16 look at them
+        shares = kind in CLOSINGS or kind.startswith("Update") or payload.get("timer_kind") is not None
+        if sequence is None or shares:
+            continue  # a timeout timer and an update have the sequence of a call: 41 and 16 look at them
         if kind in OPENINGS:
             assert sequence == len(openings) + 1, "6: openings are numbered without gaps"
             openings[sequence] = event
@@ -153,7 +209,7 @@ def groups_12(history: list[Json]) -> None:
     """Every group is complete, in one transaction, with W = base + index on every level."""
     members: dict[tuple[int, str], list[Json]] = {}
     for event in history:
-        if event["event_type"] not in {"ActivityScheduled", "TimerScheduled"}:
+        if event["event_type"] not in {"ActivityScheduled", "TimerScheduled", "ChildWorkflowScheduled"}:
             continue
         for level, entry in enumerate(event["payload"].get("parallel_group_path") or ()):
             base, index = entry["parallel_group_base_sequence"], entry["parallel_group_index"]
@@ -163,8 +219,9 @@ def groups_12(history: list[Json]) -> None:
         assert [e["entry"]["parallel_group_index"] for e in group] == list(
             range(group[0]["entry"]["parallel_group_size"])
         ), "12: a group is complete"
-        first = group[0]["sequence"]
-        assert [e["sequence"] for e in group] == list(range(first, first + len(group))), "12: in one transaction"
+        first, last = group[0]["sequence"], group[-1]["sequence"]
+        between = {e["event_type"] for e in history[first - 1 : last]}
+        assert between <= {e["event_type"] for e in group} | {"ChildRunStarted"}, "12: in one transaction"
 
 
 def liveness_20_21_24(
@@ -190,7 +247,7 @@ def liveness_20_21_24(
     executed = sorted(task.activity_sequence for task in tasks if task.kind is TaskKind.ACTIVITY)
     assert executed == [activity.sequence for activity in open_activities], "an open activity has one task"
     if workflow_task is None:
-        assert open_activities or pending or run.open_wait, "20: an open run waits for something"
+        assert run.is_waiting, "20: an open run waits for something"
         assert run.last_wake_sequence <= run.consumed_wake_sequence, "20, 21: no wake is lost"
 
 
@@ -240,7 +297,8 @@ def updates_16(run: Run, history: list[Json], updates: list[Update], buffered: l
         else:
             applied = ["UpdateApplied"] if update.status == "completed" else []
             assert found == ["UpdateAccepted", *applied, "UpdateCompleted"], "16: applied if completed, ended once"
-    assert events == {}, "16: every event of an update belongs to one"
+    moved = run.closed_reason == "continued" and all(found == ["UpdateAccepted"] for found in events.values())
+    assert events == {} or moved, "16: every event belongs to an update of the run, or to one that has moved on"
 
 
 def next_task_16(run: Run, updates: list[Update], tasks: list[Task]) -> None:
@@ -252,11 +310,6 @@ def next_task_16(run: Run, updates: list[Update], tasks: list[Task]) -> None:
     assert named is None or named in still_open, "16: an update task applies an open update"
 
 
-def ended_by_its_code(history: list[Json]) -> bool:
-    """Whether the run was closed by its workflow, which has not seen what arrived meanwhile."""
-    return any(event["event_type"] in {"WorkflowCompleted", "WorkflowFailed"} for event in history)
-
-
 def timers_41(history: list[Json], timers: list[Timer], buffered: list[Json]) -> None:
     """A timer ends once, never early, and its end is in history or waits for it."""
     for timer in timers:
@@ -266,7 +319,7 @@ def timers_41(history: list[Json], timers: list[Timer], buffered: list[Json]) ->
             if event["event_type"] in TIMER_OUTCOMES and event["payload"]["sequence"] == timer.sequence
         ]
         assert timer.fired_at is None or timer.fired_at >= timer.fire_at, "a timer never fires early"
-        is_unseen = timer.status == "fired" and ended_by_its_code(history)
+        is_unseen = timer.status == "fired" and any(event["event_type"] in BY_ITS_CODE for event in history)
         assert len(found) == (timer.status != "pending") or (is_unseen and not found), "a timer has one end"
 
 
@@ -299,10 +352,11 @@ def outcome_29(run: Run, activity: Activity, history: list[Json], buffered: list
         event["event_type"] in OUTCOMES and event["payload"]["activity_execution_id"] == execution
         for event in [*history, *buffered]
     )
-    is_unseen_result = ended_by_its_code(history) and activity.status in {
-        "completed",
-        "failed",
-    }
+    is_unseen_result = (
+        activity.status in {"completed", "failed"}
+        and run.is_terminal
+        and any(event["event_type"] in BY_ITS_CODE for event in history)
+    )
     if activity.closed_at is None:
         assert found == 0, "29: an open execution has no outcome"
     elif is_unseen_result:

@@ -31,6 +31,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "activities": ("run_id", "sequence"),
     "attempts": ("run_id", "sequence", "attempt"),
     "timers": ("run_id", "sequence"),
+    "children": ("run_id", "sequence"),
     "groups": ("run_id", "base_sequence"),
     "markers": ("run_id", "change_id"),
     "updates": ("update_id",),
@@ -52,6 +53,7 @@ UPDATED = {
     "tasks": _updated_columns("workflow_tasks"),
     "activities": _updated_columns("activity_executions"),
     "timers": _updated_columns("workflow_timers", "end_timers"),
+    "children": _updated_columns("workflow_child_calls", "move_child_calls"),
     "groups": ["open_count"],
     "updates": _updated_columns("workflow_updates", "settle_updates"),
 }
@@ -64,6 +66,7 @@ def _check_run(row: Json) -> None:
     assert row["open_activity_count"] >= 0, "open activities are counted"
     assert row["open_timer_count"] >= 0, "open timers are counted"
     assert row["open_update_count"] >= 0, "open updates are counted"
+    assert row["open_child_count"] >= 0, "open children are counted"
 
 
 def _check_task(row: Json) -> None:
@@ -82,6 +85,11 @@ def _check_timer(row: Json) -> None:
     assert row["status"] in {"pending", "fired", "cancelled"}
     assert (row["fired_at"] is not None) == (row["status"] == "fired"), "a fired timer has a time"
     assert (row["cancelled_at"] is not None) == (row["status"] == "cancelled"), "a cancelled timer has a time"
+
+
+def _check_child(row: Json) -> None:
+    assert row["status"] in {"started", "completed", "failed", "cancelled", "terminated", "abandoned"}
+    assert (row["closed_at"] is None) == (row["status"] == "started"), "a closed call has a closing time"
 
 
 def _check_group(row: Json) -> None:
@@ -107,6 +115,7 @@ CHECKS: dict[str, Callable[[Json], None]] = {
     "tasks": _check_task,
     "activities": _check_activity,
     "timers": _check_timer,
+    "children": _check_child,
     "groups": _check_group,
     "attempts": _check_attempt,
     "receipts": _check_receipt,
@@ -133,6 +142,8 @@ class Memory:
         self.details: dict[str, Json] = {}
         self.inbox: list[Json] = []
         self.offered: dict[str, Json] = {}
+        self.deliveries: list[Json] = []
+        self._ordinals = 0
         self.touched: set[str] = set()
         self._statements: dict[str, Callable[..., list[Row]]] = {
             "lock_instances": self._lock_instances,
@@ -141,6 +152,10 @@ class Memory:
             "read_settled": self._read_settled,
             "start_runs": self._start_runs,
             "advance": self._advance,
+            "open_child_calls": self._inserting("children"),
+            "move_child_calls": self._updating("children"),
+            "take_deliveries": self._take_deliveries,
+            "leave_deliveries": self._leave_deliveries,
             "open_groups": self._inserting("groups"),
             "count_groups": self._updating("groups"),
             "open_timers": self._inserting("timers"),
@@ -161,7 +176,7 @@ class Memory:
     def image(self) -> bytes:
         """Everything that is stored, to compare two moments byte for byte."""
         tables = {name: list(rows.values()) for name, rows in self.tables.items()}
-        return _encode([tables, list(self.instances.items()), self.details, self.inbox])
+        return _encode([tables, list(self.instances.items()), self.details, self.inbox, self.deliveries])
 
     def of_run(self, table: str, run_id: str) -> list[Json]:
         """The rows of one run in key order."""
@@ -170,7 +185,7 @@ class Memory:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def _lock_instances(self, named: str) -> list[Row]:
-        keys = [(row["namespace"], row["workflow_id"]) for row in _rows(named)]
+        keys = [(row.get("namespace"), row.get("workflow_id")) for row in _rows(named)]
         return [() for key in keys if key in self.instances]
 
     def _named(self, named: str) -> Iterator[tuple[str, Json]]:
@@ -210,6 +225,16 @@ class Memory:
         run_ids = {run_id for run_id, _ in self._named(named)}
         inboxes = {run_id for run_id, row in self._named(named) if row["inbox"]}
         closing = {run_id for run_id, row in self._named(named) if row["closing"]}
+        opening = {run_id for run_id, row in self._named(named) if row["details"]}
+        taking = {run_id for run_id, row in self._named(named) if row["deliveries"]}
+        deliveries = [row for row in self.deliveries if row["run_id"] in taking]
+        closing |= {row["run_id"] for row in deliveries if row["kind"] == "parent_closed"}
+        meant = {(row["run_id"], row["sequence"]) for row in deliveries}
+        children = [
+            call
+            for key, call in sorted(self.tables["children"].items())
+            if (call["closed_at"] is None if call["run_id"] in closing else key in meant)
+        ]
         tasks = list(self._related_tasks(run_ids, _rows(points), closing))
         sequences = {(p["run_id"], p["sequence"]) for p in _rows(points) if p["sequence"] > 0}
         sequences |= {(t["run_id"], t["activity_sequence"]) for t in tasks if t["kind"] == TaskKind.ACTIVITY}
@@ -223,6 +248,7 @@ class Memory:
             if key in due or (timer["run_id"] in closing and timer["status"] == "pending")
         ]
         bases |= {(t["run_id"], t["group_base"]) for t in timers if t["group_base"] is not None}
+        bases |= {(c["run_id"], c["group_base"]) for c in children if c["group_base"] is not None}
         changes = {(m["run_id"], m["change_id"]) for m in _rows(markers)}
         asked = {(r["namespace"], r["workflow_id"], r["request_id"]) for r in _rows(requests)}
         kept = [
@@ -236,10 +262,13 @@ class Memory:
                 _cell(tasks),
                 _cell([{name: value for name, value in a.items() if name != "arguments"} for a in activities]),
                 _cell(timers),
+                _cell(children),
+                _cell(deliveries),
+                _cell([self.details[run_id] for run_id in sorted(opening) if run_id in self.details]),
                 _cell([self.tables["groups"][key] for key in sorted(bases) if key in self.tables["groups"]]),
                 _cell([self.tables["markers"][key] for key in sorted(changes) if key in self.tables["markers"]]),
                 _cell([row for row in self.inbox if row["run_id"] in inboxes]),
-                _cell(self._open_updates(inboxes, {row["update_id"] for row in _rows(updates)})),
+                _cell(self._open_updates(inboxes, closing, {row["update_id"] for row in _rows(updates)})),
                 _cell(self._contracts({run_id for run_id, row in self._named(named) if row["contract"]})),
                 _cell(self._offered(_rows(starts))),
                 _cell(kept),
@@ -247,9 +276,9 @@ class Memory:
             )
         ]
 
-    def _open_updates(self, run_ids: set[str], with_arguments: set[str]) -> list[Json]:
+    def _open_updates(self, run_ids: set[str], closing: set[str], with_arguments: set[str]) -> list[Json]:
         return [
-            row if row["update_id"] in with_arguments else row | {"arguments": None}
+            row if row["update_id"] in with_arguments or row["run_id"] in closing else row | {"arguments": None}
             for row in self.tables["updates"].values()
             if row["run_id"] in run_ids and row["closed_at"] is None
         ]
@@ -349,7 +378,7 @@ class Memory:
     def _start_runs(self, runs: str) -> list[Row]:
         for row in _rows(runs):
             key = (row["namespace"], row["workflow_id"])
-            assert key not in self.instances, f"instance {key} is unique"
+            assert (key in self.instances) == (row["run_number"] > 1), f"instance {key} is unique"
             self.instances[key] = row["run_id"]
             self._insert("runs", {name: row[name] for name in Run.__struct_fields__})
             self.details[row["run_id"]] = {name: row[name] for name in Details.__struct_fields__}
@@ -384,6 +413,17 @@ class Memory:
 
     def _empty_inboxes(self, run_ids: str) -> list[Row]:
         self.inbox = [row for row in self.inbox if row["run_id"] not in _rows(run_ids)]
+        return []
+
+    def _take_deliveries(self, rows: str) -> list[Row]:
+        taken = [(row["run_id"], row["ordinal"]) for row in _rows(rows)]
+        self.deliveries = [row for row in self.deliveries if (row["run_id"], row["ordinal"]) not in taken]
+        return []
+
+    def _leave_deliveries(self, rows: str) -> list[Row]:
+        for row in _rows(rows):
+            self._ordinals += 1
+            self.deliveries.append(row | {"ordinal": self._ordinals})
         return []
 
     def _fill_inboxes(self, rows: str) -> list[Row]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from durable_workflow import workflow
-from durable_workflow.errors import ActivityFailed
-from durable_workflow.workflow import ActivityRetryPolicy, WorkflowContext
+from durable_workflow.errors import ActivityFailed, ChildWorkflowFailed
+from durable_workflow.workflow import ActivityRetryPolicy, ContinueAsNew, WorkflowContext
 
 Steps = Generator[Any, Any, Any]
 
@@ -167,7 +167,69 @@ class Fails:
         return None
 
 
-WORKFLOWS: list[Any] = [Sequential, FanOut, RecordedValues, Failures, Sleeps, Listens, Updated, Fails]
+@workflow.defn(name="family")
+class Family:
+    """Children alone, in groups, beside other calls, that have children, that fail, and that continue as new."""
+
+    def run(self, ctx: WorkflowContext, width: int) -> Steps:
+        alone = yield ctx.start_child_workflow("sequential", [width])
+        many = yield [ctx.start_child_workflow("sequential", [number]) for number in range(width)]
+        mixed = yield [
+            ctx.start_child_workflow("countdown", [width, 0], parent_close_policy="terminate"),
+            ctx.schedule_activity("double", [alone], retry_policy=FOREVER),
+            [ctx.start_timer(3), ctx.start_child_workflow("listening-child", [width])],
+        ]
+        caught = []
+        for child in ("fails", "grandparent"):
+            try:
+                caught.append((yield ctx.start_child_workflow(child, [width], retry_policy=TWICE)))
+            except ChildWorkflowFailed as error:
+                caught.append(str(error))
+        return [alone, many, mixed, caught]
+
+
+@workflow.defn(name="grandparent")
+class Grandparent:
+    """A child that has a child."""
+
+    def run(self, ctx: WorkflowContext, number: int) -> Steps:
+        return (yield ctx.start_child_workflow("countdown", [number, 1]))
+
+
+@workflow.defn(name="listening-child")
+class ListeningChild:
+    """A child that waits for time to pass."""
+
+    def run(self, ctx: WorkflowContext, number: int) -> Steps:
+        yield ctx.wait_condition(lambda: False, key="never", timeout=number)
+        return number
+
+
+@workflow.defn(name="countdown")
+class Countdown:
+    """A chain of runs."""
+
+    def run(self, ctx: WorkflowContext, number: int, total: int = 0) -> Steps:
+        doubled = yield ctx.schedule_activity("double", [number], retry_policy=FOREVER)
+        if number == 0:
+            return total + doubled
+        return ContinueAsNew(arguments=[number - 1, total + doubled])
+
+
+WORKFLOWS: list[Any] = [
+    Sequential,
+    FanOut,
+    RecordedValues,
+    Failures,
+    Sleeps,
+    Listens,
+    Updated,
+    Fails,
+    Family,
+    Countdown,
+]
+"""What the test starts."""
+ALL_WORKFLOWS = [*WORKFLOWS, Grandparent, ListeningChild]
 
 _tokens = iter(range(1, 2**31))
 

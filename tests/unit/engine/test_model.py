@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 import msgspec
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -37,6 +37,9 @@ from dw_core.limits import Limits
 from tests.unit.engine.commands import (
     activity,
     apply,
+    child,
+    children,
+    continued,
     finish,
     give_up,
     group,
@@ -88,7 +91,7 @@ TASK_FAILURES = st.sampled_from([WAITING_FOR_HISTORY, WAITING_FOR_HISTORY, "KeyE
 CHANGED_FENCES: st.SearchStrategy[Json] = st.sampled_from(
     [{}] * 12 + [{"attempt": 9}, {"lease_owner": "eve"}, {"task_number": 99}]
 )
-LIMITS = Limits(pending_activity_count=12, pending_timer_count=6, command_batch_size=9)
+LIMITS = Limits(pending_activity_count=12, pending_timer_count=6, pending_child_count=4, command_batch_size=9)
 
 REPORTS = (CompleteWorkflowTask, FailWorkflowTask, CompleteActivity, FailActivity)
 READS = (CheckActivity, CheckWorkflowTask)
@@ -108,6 +111,18 @@ def activities(draw: st.DrawFn) -> Json:
 
 
 @st.composite
+def child_starts(draw: st.DrawFn) -> Json:
+    """One child with some policies and timeouts."""
+    fields: Json = {
+        "parent_close_policy": draw(st.sampled_from([None, "abandon", "request_cancel", "terminate"])),
+        "retry_policy": draw(POLICIES),
+        "execution_timeout_seconds": draw(st.sampled_from([None, 40])),
+        "run_timeout_seconds": draw(st.sampled_from([None, 10])),
+    }
+    return child(**{name: value for name, value in fields.items() if value is not None})
+
+
+@st.composite
 def batches(draw: st.DrawFn) -> list[Json]:
     """A batch of commands, now and then one that must be refused."""
     parts: list[list[Json]] = draw(
@@ -116,6 +131,13 @@ def batches(draw: st.DrawFn) -> list[Json]:
             | st.builds(lambda: [side_effect()])
             | st.builds(lambda key, seconds: [wait(key, seconds)], st.sampled_from([None, "a", "b"]), SECONDS)
             | st.builds(lambda delay: [timer(delay)], st.sampled_from([0, 1, 10, 40]))
+            | st.builds(lambda one: [one], child_starts())
+            | st.builds(
+                lambda base, size, policy: children(base, size, retry_policy=policy),
+                st.integers(1, 9),
+                st.integers(1, 2),
+                POLICIES,
+            )
             | st.builds(lambda change, number: [version(change, number)], st.sampled_from("xy"), st.integers(0, 1))
             | st.builds(
                 lambda base, tree, policy: group(base, tree, retry_policy=policy), st.integers(1, 9), TREES, POLICIES
@@ -124,7 +146,10 @@ def batches(draw: st.DrawFn) -> list[Json]:
         )
     )
     end: list[Json] = draw(
-        st.sampled_from([[]] * 6 + [[finish()], [give_up()], [finish(), side_effect()], [{"type": "no_such_command"}]])
+        st.sampled_from(
+            [[]] * 6
+            + [[finish()], [give_up()], [continued()], [finish(), side_effect()], [{"type": "no_such_command"}]]
+        )
     )
     return [command for part in parts for command in part] + end
 
@@ -378,7 +403,13 @@ def _changes_nothing(change: Input, reply: Reply) -> bool:
     return not is_overdue
 
 
+_QUICK = [Phase.explicit, Phase.reuse, Phase.generate]
+"""Shrinking a failure takes minutes; ``DW_TEST_SHRINK=1`` asks for it."""
+
 TestEngine = Engine.TestCase
 TestEngine.settings = settings(
-    max_examples=int(os.environ.get("DW_TEST_EXAMPLES", "40")), stateful_step_count=40, deadline=None
+    max_examples=int(os.environ.get("DW_TEST_EXAMPLES", "40")),
+    stateful_step_count=40,
+    deadline=None,
+    phases=list(Phase) if os.environ.get("DW_TEST_SHRINK") else _QUICK,
 )

@@ -20,9 +20,10 @@ from dw_core.engine.update_tasks import update_of
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.payloads.codec import encode_blob
 from dw_runtime.pump.claims import Claimed
-from tests.unit.engine.invariants import CLOSINGS, Watch
-from tests.unit.engine.replay_workflows import ACTIVITIES, WORKFLOWS, Doomed
+from tests.unit.engine.invariants import BY_ITS_CODE, CLOSINGS, Watch
+from tests.unit.engine.replay_workflows import ACTIVITIES, ALL_WORKFLOWS, WORKFLOWS, Doomed
 from tests.unit.engine.world import (
+    NAMESPACE,
     QUEUE,
     World,
     accepted,
@@ -42,7 +43,7 @@ BY_NAME: dict[str, Any] = {cls.__workflow_name__: cls for cls in WORKFLOWS}
 
 def replayed(events: list[Json]) -> Commands:
     """The commands that the SDK's worker would send after these events."""
-    outcome = Replayer(workflows=WORKFLOWS).replay(events, payload_codec="avro")
+    outcome = Replayer(workflows=ALL_WORKFLOWS).replay(events, payload_codec="avro")
     return commands_to_server_commands(outcome.commands, QUEUE)
 
 
@@ -73,7 +74,7 @@ class Trouble:
         self._rng = rng
         self._trouble = trouble
         self._late: list[Input] = []
-        self.decisions: list[tuple[int, Commands]] = []
+        self.decisions: list[tuple[str, int, Commands]] = []
 
     def _troubled(self) -> bool:
         return self._rng.random() < self._trouble
@@ -83,9 +84,9 @@ class Trouble:
         for _ in range(STEPS_MAX):
             self._step()
             self.watch.look()
-            if self.world.run(self.run_id).is_terminal:
+            if self.world.run(self.current_run_id).is_terminal:
                 return
-        raise AssertionError(f"the run never ends: {self.world.types(self.run_id)}")
+        raise AssertionError(f"the run never ends: {self.world.types(self.current_run_id)}")
 
     def _step(self) -> None:
         owner = self._rng.choice(["ann", "bob"])
@@ -105,6 +106,11 @@ class Trouble:
         self.world.transact(self._rng.sample(due, len(due)))
 
     @property
+    def current_run_id(self) -> str:
+        """The run that the workflow id stands for."""
+        return self.world.memory.instances[NAMESPACE, "w"]
+
+    @property
     def _type(self) -> str:
         return self.world.run(self.run_id).workflow_type
 
@@ -117,14 +123,14 @@ class Trouble:
         elif (update_id := update_of(claimed.task)) is not None:
             report = completion(claimed.task, updated(self.world.events(self.run_id), update_id))
         else:
-            sent = replayed(self.world.events(self.run_id))
+            sent = replayed(self.world.events(claimed.task.run_id))
             report = completion(claimed.task, *sent) if sent else failed_task(claimed.task, "", WAITING_FOR_HISTORY)
         if self._troubled():
             self._late.append(report)  # the worker is gone, or so slow that others have taken over
             return
         reply = accepted(self.world.submit(report))
         if sent is not None:
-            self.decisions.append((claimed.task.claimed_history_sequence, comparable(sent)))
+            self.decisions.append((claimed.task.run_id, claimed.task.claimed_history_sequence, comparable(sent)))
         if self._troubled():
             assert self.world.submit(report) == reply, "a repeated report gets the same answer"
 
@@ -142,7 +148,7 @@ class Trouble:
     @property
     def end(self) -> Json:
         """The last event's type and what it says about the result."""
-        event = closing_event(self.world.events(self.run_id))
+        event = closing_event(self.world.events(self.current_run_id))
         members = ("output", "message", "exception_type", "failed_step_sequence")
         return {"event_type": event["event_type"]} | {name: event["payload"].get(name) for name in members}
 
@@ -154,15 +160,25 @@ def closing_event(events: list[Json]) -> Json:
 
 def check_replays(played: Trouble) -> None:
     """Every prefix that a worker decided on yields that decision; the whole history yields the recorded end."""
-    events = played.world.events(played.run_id)
-    for mark, commands in played.decisions:
-        assert comparable(replayed(events[:mark])) == commands
-    terminal = replayed(events)[-1]
+    for run_id, mark, commands in played.decisions:
+        assert comparable(replayed(played.world.events(run_id)[:mark])) == commands
+    for (run_id,) in played.world.memory.tables["runs"]:
+        if played.world.run(run_id).is_terminal:
+            check_end(played.world.events(run_id))
+
+
+def check_end(events: list[Json]) -> None:
+    """A whole history yields the end that is recorded in it."""
     end = closing_event(events)
+    if end["event_type"] not in BY_ITS_CODE:
+        return
+    terminal = replayed(events)[-1]
     payload = end["payload"]
     if terminal["type"] == "complete_workflow":
         assert end["event_type"] == "WorkflowCompleted"
         assert terminal["result"] == {"codec": "avro", "blob": payload["output"]}
+    elif terminal["type"] == "continue_as_new":
+        assert end["event_type"] == "WorkflowContinuedAsNew"
     else:
         assert (terminal["type"], end["event_type"]) == ("fail_workflow", "WorkflowFailed")
         assert terminal["message"] == payload["message"]

@@ -11,7 +11,7 @@ from dw_core.engine.update_tasks import update_of
 from dw_core.engine.updates import VALIDATION_REQUIRED
 from dw_core.limits import Limits
 from dw_core.payloads.codec import encode_blob
-from tests.unit.engine.commands import activity, apply, finish, refuse, wait
+from tests.unit.engine.commands import activity, apply, continued, finish, refuse, wait
 from tests.unit.engine.world import World, accepted, rejected
 
 PARAMETER = {"name": "amount", "position": 0, "required": True, "type": "int", "allows_null": False}
@@ -220,6 +220,49 @@ def test_an_update_sent_again_is_accepted_once(world: World) -> None:
     assert (conflict.reason, conflict.fields["retained_command_type"]) == ("request_id_conflict", "update")
     assert rejected(world.signal("w", "add", 1, request_id="r")).reason == "request_id_conflict"
     assert world.types(run_id).count("UpdateAccepted") == 1
+
+
+def test_open_updates_follow_a_run_that_continues_as_new(world: World) -> None:
+    run_id = world.start()
+    world.decide_with(activity())
+    seen = accepted(world.update("w", "add", 1))["update_id"]
+    lost = world.claim_workflow().task
+    world.complete_activity(world.claim_activity().task)
+    accepted(world.complete(lost, refuse(seen)))
+    task = world.claim_workflow().task
+    first = accepted(world.update("w", "add", 2))["update_id"]
+    world.signal("w", "go")
+    second = accepted(world.update("w", "add", 3, request_id="r"))["update_id"]
+    own = accepted(world.update("w", "own", run_id=run_id, target_scope="run"))["update_id"]
+    accepted(world.complete(task, continued()))
+    assert world.types(run_id)[-3:] == ["UpdateAccepted", "WorkflowContinuedAsNew", "UpdateCompleted"]
+    assert world.events(run_id)[-1]["payload"]["update_id"] == own
+    follower = str(world.run(run_id).continued_to_run_id)
+    assert world.types(follower) == ["WorkflowStarted", "UpdateAccepted", "SignalReceived", "UpdateAccepted"]
+    moved = [e["payload"] for e in world.events(follower) if e["event_type"] == "UpdateAccepted"]
+    assert [(e["update_id"], e["ordering_state"], e["workflow_run_id"]) for e in moved] == [
+        (first, "ready", follower),
+        (second, "queued", follower),
+    ]
+    assert (world.run(run_id).open_update_count, world.run(follower).open_update_count) == (0, 2)
+    assert accepted(world.update("w", "add", 3, request_id="r"))["update_id"] == second
+    assert update_of(world.decide_with(activity())) is None
+    for update_id in (first, second):
+        task = world.claim_workflow().task
+        assert update_of(task) == update_id
+        accepted(world.complete(task, apply(update_id)))
+
+
+def test_an_update_in_history_is_accepted_again_by_the_run_that_continues(world: World) -> None:
+    run_id = world.start()
+    update_id = accepted(world.update("w", "add", 7))["update_id"]
+    world.decide_with(continued())
+    follower = str(world.run(run_id).continued_to_run_id)
+    assert "UpdateCompleted" not in world.types(run_id)
+    assert payload(world, follower, "UpdateAccepted")["arguments"]["blob"] == encode_blob([7])
+    world.decide_with(activity())
+    accepted(world.complete(world.claim_workflow().task, apply(update_id)))
+    assert payload(world, follower, "UpdateApplied")["arguments"]["blob"] == encode_blob([7])
 
 
 @pytest.mark.parametrize("end", ["finish", "terminate", "time out"])

@@ -31,6 +31,7 @@ from dw_core.engine.inputs import (
     SignalWorkflow,
     StartWorkflow,
     SweepTask,
+    TakeDeliveries,
     TerminateWorkflow,
     TimeOutRun,
     UpdateWorkflow,
@@ -123,8 +124,7 @@ class World:
             if outcome.changes_anything:
                 self.transitions.append(outcome)
                 writes.add(outcome)
-                snapshot.fold(outcome)
-                snapshots[outcome.run.run_id] = snapshot
+                snapshots.update(loaded.take_over(change, outcome))
             replies.append(
                 msgspec.json.decode(_encode(outcome.reply)) if isinstance(outcome.reply, dict) else outcome.reply
             )
@@ -215,6 +215,9 @@ class World:
         for (run_id, sequence), timer in self.memory.tables["timers"].items():
             if timer["status"] == "pending" and datetime.fromisoformat(timer["due_at"]) <= self.now:
                 found.append(FireTimer(run_id=run_id, sequence=sequence))
+        found += [
+            TakeDeliveries(run_id=run_id) for run_id in dict.fromkeys(d["run_id"] for d in self.memory.deliveries)
+        ]
         for (run_id,) in list(self.memory.tables["runs"]):
             run = self.run(run_id)
             if not run.is_terminal and run.deadline_at is not None and run.deadline_at <= self.now:

@@ -8,8 +8,10 @@ run out of it, so no request needs a look-up before the run's row can be locked.
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 from collections.abc import Callable
+from datetime import datetime
 
 ULID_LENGTH = 26
 _RFC4648_TO_CROCKFORD = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", b"0123456789ABCDEFGHJKMNPQRSTVWXYZ")
@@ -23,6 +25,12 @@ def ulid(milliseconds: int, randomness: bytes) -> str:
     raw = (b"\0\0" + milliseconds.to_bytes(8, "big"))[-10:]
     stamp = base64.b32encode(raw).translate(_RFC4648_TO_CROCKFORD)[-10:]
     return (stamp + base64.b32encode(randomness).translate(_RFC4648_TO_CROCKFORD)).decode()
+
+
+def derived_ulid(now: datetime, *parts: str) -> str:
+    """The ULID of something that a decision creates: of its time, and else determined by what it is made from."""
+    digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=10).digest()
+    return ulid(int(now.timestamp() * 1000), digest)
 
 
 def task_id(run_id: str, task_number: int) -> str:
@@ -48,6 +56,16 @@ def timer_id(run_id: str, sequence: int) -> str:
 def wait_id(run_id: str, sequence: int) -> str:
     """The public id of one opening of a condition wait."""
     return f"{run_id}.c{sequence}"
+
+
+def child_call_id(run_id: str, sequence: int) -> str:
+    """The public id of a call of a child workflow."""
+    return f"{run_id}.h{sequence}"
+
+
+def link_id(run_id: str, sequence: int, child_run_number: int) -> str:
+    """The public id of the link between a call and one of the runs that answer it."""
+    return f"{run_id}.h{sequence}.{child_run_number}"
 
 
 def signal_id(command_id: str) -> str:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import psycopg
 import structlog
 
-from dw_core.engine.inputs import Input, SweepTask, TimeOutRun
+from dw_core.engine.inputs import Input, SweepTask, TakeDeliveries, TimeOutRun
 from dw_core.protocol.problems import Problem
 from dw_runtime.process.background import Background
 from dw_runtime.pump.pump import Pump
@@ -28,8 +28,9 @@ LEASE_SECONDS: Final = 5.0
 
 
 class DueRow(NamedTuple):
-    """What has come due: a task, or a run when there is no ``task_number``."""
+    """What has come due: a ``task``, a ``run`` past its deadline, or a ``delivery`` that nobody has taken."""
 
+    what: str
     run_id: str
     task_number: int | None
     activity_sequence: int | None
@@ -37,6 +38,8 @@ class DueRow(NamedTuple):
 
     def to_input(self) -> Input:
         """What the pump is asked to look at again."""
+        if self.what == "delivery":
+            return TakeDeliveries(run_id=self.run_id)
         if self.task_number is None:
             return TimeOutRun(run_id=self.run_id)
         return SweepTask(

@@ -135,10 +135,8 @@ def _next_attempt_at(activity: Activity, task: Task, failure: Failure, now: date
         or failure.exception_type in policy.non_retryable_error_types
         or failure.exception_class in policy.non_retryable_error_types
     )
-    if never or (policy.max_attempts is not None and task.attempt >= policy.max_attempts):
-        return None
-    backoff = policy.backoff_seconds
-    return now + timedelta(seconds=backoff[min(task.attempt, len(backoff)) - 1] if backoff else 0)
+    pause = None if never else policy.pause_after(task.attempt)
+    return None if pause is None else now + timedelta(seconds=pause)
 
 
 def _retry(writer: RunWriter, activity: Activity, task: Task, failure: Failure, due: datetime) -> None:

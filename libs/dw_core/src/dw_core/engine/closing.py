@@ -6,11 +6,13 @@ import copy
 from datetime import datetime
 from typing import Any
 
+from dw_core.engine.children import let_go, tell_parent
 from dw_core.engine.commands.groups import group_members
-from dw_core.engine.commands.parsed import CompleteWorkflow, FailWorkflow
+from dw_core.engine.commands.parsed import CompleteWorkflow, ContinueAsNew, FailWorkflow
 from dw_core.engine.inputs import TimeOutRun
 from dw_core.engine.rows import Activity, Attempt, Task, TaskKind, TaskState
 from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.successors import retry, succeed
 from dw_core.engine.timers import cancel_timers
 from dw_core.engine.transition import Outcome, Rejection
 from dw_core.engine.update_outcomes import fail_open_updates
@@ -29,7 +31,29 @@ def complete(writer: RunWriter, task: Task, command: CompleteWorkflow) -> None:
         workflow_task_id=task_id(task.run_id, task.task_number),
     )
     writer.run.output = command.result
-    _close_run(writer, "completed", "completed")
+    _close_run(writer, "completed", "completed", {"output": command.result, "payload_codec": "avro"})
+
+
+def continue_as_new(writer: RunWriter, task: Task, command: ContinueAsNew) -> None:
+    """``continue_as_new``: open work is cancelled, children run on, the next run gets what is still to be seen.
+
+    That are the buffered signals, and the open updates that were not meant for this very run.
+    """
+    arrived = writer.take_commands()
+    cancel_open_work(writer, None)
+    successor = succeed(writer, command, arrived)
+    writer.append(
+        "WorkflowContinuedAsNew",
+        {
+            "sequence": writer.run.next_workflow_sequence,
+            "continued_to_run_id": successor.run_id,
+            "continued_to_run_number": successor.run_number,
+            "workflow_link_id": f"{writer.run.run_id}.n",
+            "closed_reason": "continued",
+        },
+        workflow_task_id=task_id(task.run_id, task.task_number),
+    )
+    _close_run(writer, "completed", "continued", None)
 
 
 def fail(writer: RunWriter, task: Task, command: FailWorkflow) -> None:
@@ -49,12 +73,10 @@ def fail(writer: RunWriter, task: Task, command: FailWorkflow) -> None:
         "exception": command.exception or {"type": command.exception_type, "message": command.message},
         "failed_step_sequence": command.failed_step_sequence,
     }
-    writer.append(
-        "WorkflowFailed",
-        {key: value for key, value in payload.items() if value is not None},
-        workflow_task_id=task_id(task.run_id, task.task_number),
-    )
-    _close_run(writer, "failed", "failed")
+    known = {key: value for key, value in payload.items() if value is not None}
+    writer.append("WorkflowFailed", known, workflow_task_id=task_id(task.run_id, task.task_number))
+    is_retried = not command.non_retryable and retry(writer, command.exception_type, command.exception_class)
+    _close_run(writer, "failed", "failed", None if is_retried else known)
 
 
 def time_out(writer: RunWriter) -> None:
@@ -73,7 +95,10 @@ def time_out(writer: RunWriter) -> None:
         "run_deadline_at": wire_time(single),
     }
     known = {key: value for key, value in payload.items() if value is not None}
-    close_from_outside(writer, "WorkflowTimedOut", known, "failed", "timed_out")
+    _close_open_work(writer, None)
+    writer.append("WorkflowTimedOut", known)
+    is_retried = not is_execution and retry(writer, "WorkflowTimedOut")
+    _close_run(writer, "failed", "timed_out", None if is_retried else known)
 
 
 def decide_time_out(snapshot: Snapshot, due: TimeOutRun, now: datetime) -> Outcome:
@@ -97,7 +122,7 @@ def close_from_outside(
     """Close a run whose code has no say: keep waiting outcomes, cancel the leased task and open activities."""
     _close_open_work(writer, command_id)
     writer.append(event_type, payload, workflow_command_id=command_id)
-    _close_run(writer, status, closed_reason)
+    _close_run(writer, status, closed_reason, payload)
 
 
 def _close_open_work(writer: RunWriter, command_id: str | None) -> None:
@@ -163,8 +188,18 @@ def close_attempt(task: Task, status: str, now: datetime, reply: dict[str, Any] 
     )
 
 
-def _close_run(writer: RunWriter, status: str, closed_reason: str) -> None:
+_FAILURE_MEMBERS = ("failure_id", "failure_category", "exception_type", "exception_class", "message", "exception")
+_OUTCOME_MEMBERS = (*_FAILURE_MEMBERS, "output", "payload_codec")
+
+
+def _close_run(writer: RunWriter, status: str, closed_reason: str, outcome: dict[str, Any] | None) -> None:
+    """``outcome`` are the members of the terminal event that a parent is told; None when another run follows."""
     run = writer.run
     run.status, run.closed_reason, run.closed_at = status, closed_reason, writer.now
     run.open_wait = None
     fail_open_updates(writer)
+    let_go(writer, is_continued=closed_reason == "continued")
+    if outcome is not None:
+        told = {name: outcome[name] for name in _OUTCOME_MEMBERS if outcome.get(name) is not None}
+        about = {"child_status": status, "closed_reason": closed_reason, "closed_at": wire_time(run.closed_at)}
+        tell_parent(writer, "child_closed", about | told)

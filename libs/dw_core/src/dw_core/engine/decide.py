@@ -8,6 +8,7 @@ from dw_core.engine import activities, workflow_tasks
 from dw_core.engine.activity_outcomes import decide_sweep
 from dw_core.engine.claims import decide_claim_by_id
 from dw_core.engine.closing import decide_time_out
+from dw_core.engine.deliveries import decide_deliveries
 from dw_core.engine.inputs import (
     CheckActivity,
     CheckWorkflowTask,
@@ -25,6 +26,7 @@ from dw_core.engine.inputs import (
     SignalWorkflow,
     StartWorkflow,
     SweepTask,
+    TakeDeliveries,
     TerminateWorkflow,
     TimeOutRun,
     UpdateWorkflow,
@@ -76,6 +78,8 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
             return decide_terminate(snapshot, change, now)
         case TimeOutRun():
             return decide_time_out(snapshot, change, now)
+        case TakeDeliveries():
+            return decide_deliveries(snapshot, change, now)
         case ClaimTask():
             return decide_claim_by_id(snapshot, change, now)
         case ReleaseClaim() | RecoverLeases():

@@ -22,6 +22,8 @@ class Need(enum.Flag):
     INBOX = enum.auto()
     OPEN_WORK = enum.auto()
     CONTRACT = enum.auto()
+    DETAILS = enum.auto()
+    DELIVERIES = enum.auto()
 
 
 class RunInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,9 +161,11 @@ class CompleteWorkflowTask(WorkflowTaskInput, frozen=True, kw_only=True):
 
     @property
     def needs(self) -> Need:
-        """A batch that closes the run also reads what it has to cancel."""
-        is_terminal = self.parsed is not None and self.parsed.is_terminal
-        return Need.INBOX | Need.OPEN_WORK if is_terminal else Need.INBOX
+        """A batch that closes the run also reads what it has to cancel, one that opens a run what that inherits."""
+        if self.parsed is None:
+            return Need.INBOX
+        closes = Need.OPEN_WORK if self.parsed.is_terminal else Need.NOTHING
+        return Need.INBOX | closes | (Need.DETAILS if self.parsed.may_open_runs else Need.NOTHING)
 
 
 class FailWorkflowTask(WorkflowTaskInput, frozen=True, kw_only=True):
@@ -224,7 +228,13 @@ class FireTimer(RunInput, frozen=True, kw_only=True):
 class TimeOutRun(RunInput, frozen=True, kw_only=True):
     """A run past its deadline, seen by a sweeper; re-checked under the lock."""
 
-    NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_WORK
+    NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_WORK | Need.DETAILS
+
+
+class TakeDeliveries(RunInput, frozen=True, kw_only=True):
+    """Take what other runs have left for this one."""
+
+    NEEDS: ClassVar[Need] = Need.INBOX | Need.DELIVERIES
 
 
 class ClaimTask(RunInput, frozen=True, kw_only=True):

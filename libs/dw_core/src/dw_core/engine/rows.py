@@ -54,6 +54,34 @@ class SignalMark(msgspec.Struct, frozen=True, kw_only=True):
     command_sequence: int
 
 
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded retry policy. ``max_attempts`` None is unlimited; back-offs are whole seconds (worker-plane §12.6)."""
+
+    max_attempts: int | None = 1
+    backoff_seconds: tuple[int, ...] = ()
+    non_retryable_error_types: tuple[str, ...] = ()
+
+    def pause_after(self, attempt: int) -> int | None:
+        """Seconds until the next attempt when the ``attempt``-th has failed; None when there is none."""
+        if self.max_attempts is not None and attempt >= self.max_attempts:
+            return None
+        pauses = self.backoff_seconds
+        return pauses[min(attempt, len(pauses)) - 1] if pauses else 0
+
+
+class ParentCall(msgspec.Struct, frozen=True, kw_only=True):
+    """The call of another run that a child run answers: its run and workflow sequence (engine §1.11).
+
+    ``attempt`` counts the runs that retries have started; a run that continued as new belongs to the same attempt.
+    """
+
+    workflow_id: str
+    run_id: str
+    sequence: int
+    attempt: int = 1
+    retry_policy: RetryPolicy = RetryPolicy()
+
+
 class Run(msgspec.Struct, kw_only=True):
     """A run: status, deadlines and the counters that decisions need (engine §1.2)."""
 
@@ -83,12 +111,15 @@ class Run(msgspec.Struct, kw_only=True):
     consumed_wake_sequence: int = 0
     open_activity_count: int = 0
     open_timer_count: int = 0
+    open_child_count: int = 0
     pending_signal_count: int = 0
     newest_signal: SignalMark | None = None
-    open_update_count: int | None = 0
+    open_update_count: int = 0
     open_wait: OpenWait | None = None
     task_failure_count: int = 0
     replay_blocked: bool = False
+    parent: ParentCall | None = None
+    continued_to_run_id: str | None = None
     output: str | None = None
 
     @property
@@ -99,7 +130,8 @@ class Run(msgspec.Struct, kw_only=True):
     @property
     def is_waiting(self) -> bool:
         """Whether something outside its code can still move the run."""
-        return self.open_activity_count > 0 or self.open_timer_count > 0 or self.open_wait is not None
+        counts = (self.open_activity_count, self.open_timer_count, self.open_child_count)
+        return any(counts) or self.open_wait is not None
 
     @property
     def deadline_at(self) -> datetime | None:
@@ -149,14 +181,6 @@ class Task(msgspec.Struct, kw_only=True):
             times = (self.schedule_to_start_at, self.schedule_to_close_at, None, None)
         known = [t for t in times if t is not None]
         return min(known) if known else None
-
-
-class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """A recorded retry policy. ``max_attempts`` None is unlimited; back-offs are whole seconds (worker-plane §12.6)."""
-
-    max_attempts: int | None = 1
-    backoff_seconds: tuple[int, ...] = ()
-    non_retryable_error_types: tuple[str, ...] = ()
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,13 +240,15 @@ class Update(msgspec.Struct, kw_only=True):
     """An accepted update (engine §1.9). ``status`` accepted|completed|failed; an open one is still to be applied.
 
     ``queued_behind`` is the command of an earlier signal that no worker has closed a task on yet; ``caller`` names the
-    process that waits for the outcome. ``arguments`` is read only for the update that a report names.
+    process that waits for the outcome. ``target_scope`` is ``run`` for one that was sent to this very run.
+    ``arguments`` is read only for the update that a report names, and when the run closes.
     """
 
     update_id: str
     command_id: str
     run_id: str
     update_name: str
+    target_scope: str = "instance"
     status: str = "accepted"
     outcome: str | None = None
     command_sequence: int
@@ -236,6 +262,46 @@ class Update(msgspec.Struct, kw_only=True):
     accepted_at: datetime
     applied_at: datetime | None = None
     closed_at: datetime | None = None
+
+
+class ChildCall(msgspec.Struct, kw_only=True):
+    """A child workflow as its parent sees it (engine §1.11): one per workflow sequence of the parent.
+
+    ``child_run_id`` is its first run, which every event names; ``current_run_id`` the one that runs now, after retries
+    and continuations. ``status`` started|completed|failed|cancelled|terminated|abandoned.
+    """
+
+    run_id: str
+    sequence: int
+    child_workflow_id: str
+    child_run_id: str
+    current_run_id: str
+    workflow_type: str
+    status: str = "started"
+    parent_close_policy: str = "abandon"
+    cancellation_policy: str | None = None
+    retry_policy: RetryPolicy | None = None
+    execution_timeout_seconds: int | None = None
+    run_timeout_seconds: int | None = None
+    parallel_group_path: list[dict[str, Any]] | None = None
+    group_base: int | None = None
+    started_at: datetime
+    closed_at: datetime | None = None
+
+
+class Delivery(msgspec.Struct, kw_only=True):
+    """What one run has done to another: written by the first, taken by the second under its own lock.
+
+    ``kind`` is ``child_closed`` or ``child_continued``, about the call ``sequence`` of the run it is meant for, or
+    ``parent_closed``, for a child. ``ordinal`` is given by the database and orders what one run is sent.
+    """
+
+    run_id: str
+    ordinal: int = 0
+    kind: str
+    sequence: int = 0
+    body: dict[str, Any]
+    created_at: datetime
 
 
 class Attempt(msgspec.Struct, kw_only=True):

@@ -9,7 +9,10 @@ import msgspec
 from dw_core.engine.rows import (
     Activity,
     Attempt,
+    ChildCall,
     Command,
+    Delivery,
+    Details,
     Group,
     InboxEvent,
     OfferedContract,
@@ -27,9 +30,10 @@ from dw_core.engine.transition import Transition
 class Snapshot(msgspec.Struct, kw_only=True):
     """Sparse: holds the run and the rows its inputs asked for. ``run`` is None when there is no such run.
 
-    ``tasks`` are open tasks by number; ``activities``, ``timers`` and ``groups`` go by workflow sequence; ``receipts``
-    and ``attempts`` answers already given, ``kept`` commands by the request ids that inputs repeat. ``updates`` are
-    the open ones by id, ``contract`` what the run declared at its start, ``offered`` what a new run would. :meth:`fold`
+    ``tasks`` are open tasks by number; ``activities``, ``timers``, ``children`` and ``groups`` go by workflow sequence;
+    ``receipts`` and ``attempts`` are answers already given, ``kept`` commands by the request ids that inputs repeat,
+    ``deliveries`` what other runs have left for this one, ``details`` what its start has fixed. ``updates`` are the
+    open ones by id, ``contract`` what the run declared at its start, ``offered`` what a new run would. :meth:`fold`
     replaces rows by a transition's after images, so that the next input of the same batch decides on what the previous
     one did.
     """
@@ -38,6 +42,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     tasks: dict[int, Task] = {}
     activities: dict[int, Activity] = {}
     timers: dict[int, Timer] = {}
+    children: dict[int, ChildCall] = {}
     groups: dict[int, Group] = {}
     markers: dict[str, VersionMarker] = {}
     kept: dict[str, Command] = {}
@@ -45,6 +50,8 @@ class Snapshot(msgspec.Struct, kw_only=True):
     updates: dict[str, Update] = {}
     contract: dict[str, Any] | None = None
     offered: list[OfferedContract] = []
+    deliveries: list[Delivery] = []
+    details: Details | None = None
     receipts: dict[int, Receipt] = {}
     attempts: dict[tuple[int, int], Attempt] = {}
 
@@ -73,6 +80,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
                 self.tasks[number] = task
         self.activities.update(transition.activities)
         self.timers.update(transition.timers)
+        self.children.update(transition.children)
         self.groups.update(transition.groups)
         self.updates.update(transition.updates)
         if transition.details is not None:
@@ -84,3 +92,5 @@ class Snapshot(msgspec.Struct, kw_only=True):
         if transition.inbox_taken:
             self.inbox = []
         self.inbox = [*self.inbox, *transition.inbox_added]
+        self.deliveries = [d for d in self.deliveries if d.ordinal not in transition.deliveries_taken]
+        self.details = transition.details or self.details

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from dw_core.contracts.declared import started_members
 from dw_core.engine.inputs import StartWorkflow
 from dw_core.engine.intake import SOURCE, record_command
+from dw_core.engine.opening import deadline, identity, started
 from dw_core.engine.rows import Run
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import RunWriter
-from dw_core.protocol.timestamps import wire_time
 
 
 def decide_start(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Outcome:
@@ -57,8 +56,8 @@ def _start_new(start: StartWorkflow, contract: dict[str, Any] | None, now: datet
         fairness_weight=start.fairness_weight,
         started_at=now,
         last_progress_at=now,
-        execution_deadline_at=_deadline(now, details.execution_timeout_seconds),
-        run_deadline_at=_deadline(now, details.run_timeout_seconds),
+        execution_deadline_at=deadline(now, details.execution_timeout_seconds),
+        run_deadline_at=deadline(now, details.run_timeout_seconds),
     )
     writer = RunWriter(Snapshot(run=run), now)
     writer.transition.details = details
@@ -68,46 +67,15 @@ def _start_new(start: StartWorkflow, contract: dict[str, Any] | None, now: datet
     writer.append("StartAccepted", common | {"outcome": "started_new"}, workflow_command_id=start.command_id)
     writer.append(
         "WorkflowStarted",
-        common | _started(writer.run, start) | started_members(contract),
+        common | started(writer.run, details),
         workflow_command_id=start.command_id,
         wake={"workflow_command_id": start.command_id},
     )
     return writer.finish(_reply(writer.run, start, "started_new"))
 
 
-def _deadline(now: datetime, seconds: int | None) -> datetime | None:
-    return None if seconds is None else now + timedelta(seconds=seconds)
-
-
 def _common(run: Run, start: StartWorkflow) -> dict[str, Any]:
-    details = start.details
-    common = {
-        "workflow_command_id": start.command_id,
-        "workflow_instance_id": run.workflow_id,
-        "workflow_id": run.workflow_id,
-        "workflow_run_id": run.run_id,
-        "workflow_class": run.workflow_type,
-        "workflow_type": run.workflow_type,
-        "business_key": details.business_key,
-        "memo": details.memo or None,
-        "search_attributes": details.search_attributes or None,
-    }
-    return {key: value for key, value in common.items() if value is not None}
-
-
-def _started(run: Run, start: StartWorkflow) -> dict[str, Any]:
-    """Members of ``WorkflowStarted`` beyond the common ones; null members are left out (engine §2.3)."""
-    details = start.details
-    members = {
-        "payload_codec": "avro",
-        "input": {"codec": "avro", "blob": details.arguments},
-        "execution_timeout_seconds": details.execution_timeout_seconds,
-        "run_timeout_seconds": details.run_timeout_seconds,
-        "execution_deadline_at": wire_time(run.execution_deadline_at),
-        "run_deadline_at": wire_time(run.run_deadline_at),
-        "compatibility": run.compatibility,
-    }
-    return {key: value for key, value in members.items() if value is not None}
+    return {"workflow_command_id": start.command_id} | identity(run, start.details)
 
 
 def _answer_existing(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Transition:

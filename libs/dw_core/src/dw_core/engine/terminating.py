@@ -1,4 +1,4 @@
-"""Terminating a run: it is closed at once, and no workflow code runs (engine §6.10, control-plane §13.5)."""
+"""Stopping a run from outside: it is closed at once, and no workflow code runs (engine §6.10, control-plane §13.5)."""
 
 from __future__ import annotations
 
@@ -19,27 +19,34 @@ def decide_terminate(snapshot: Snapshot, command: TerminateWorkflow, now: dateti
     if not isinstance(writer, RunWriter):
         return writer
     reply = accept(writer, command, "terminate", intent, {}, "terminated")
-    _close(writer, command)
+    stop(writer, command.command_id, "terminate", command.reason)
     return writer.finish(reply)
 
 
-def _close(writer: RunWriter, command: TerminateWorkflow) -> None:
+_ENDS = {
+    "cancel": ("CancelRequested", "WorkflowCancelled", "cancelled"),
+    "terminate": ("TerminateRequested", "WorkflowTerminated", "terminated"),
+}
+"""By the type of the command: the event that asks, the event that ends the run, and how the run is closed."""
+
+
+def stop(writer: RunWriter, command_id: str, command_type: str, reason: str | None) -> None:
+    """Close an open run because a command of this type (``cancel`` or ``terminate``) was accepted."""
     run = writer.run
+    asks, ends, how = _ENDS[command_type]
     requested = {
-        "workflow_command_id": command.command_id,
+        "workflow_command_id": command_id,
         "workflow_instance_id": run.workflow_id,
         "workflow_run_id": run.run_id,
-        "reason": command.reason,
+        "reason": reason,
     }
     writer.end_lease()
-    writer.append(
-        "TerminateRequested", requested | {"command_type": "terminate"}, workflow_command_id=command.command_id
-    )
+    writer.append(asks, requested | {"command_type": command_type}, workflow_command_id=command_id)
     terminal = requested | {
         "failure_id": f"{run.run_id}.f",
-        "failure_category": "terminated",
-        "closed_reason": "terminated",
-        "exception_class": "WorkflowTerminated",
-        "message": "Workflow terminated" + (f": {command.reason}" if command.reason else "."),
+        "failure_category": how,
+        "closed_reason": how,
+        "exception_class": ends,
+        "message": f"Workflow {how}" + (f": {reason}" if reason else "."),
     }
-    close_from_outside(writer, "WorkflowTerminated", terminal, "terminated", "terminated", command.command_id)
+    close_from_outside(writer, ends, terminal, how, how, command_id)

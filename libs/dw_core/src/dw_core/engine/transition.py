@@ -9,7 +9,9 @@ import msgspec
 from dw_core.engine.rows import (
     Activity,
     Attempt,
+    ChildCall,
     Command,
+    Delivery,
     Details,
     Event,
     Group,
@@ -45,7 +47,8 @@ class Transition(msgspec.Struct, kw_only=True):
 
     ``reply`` is what the caller is told: a mapping of response members, or a :class:`Rejection` whose cause was itself
     recorded (a completion that finds its run past the deadline). ``tasks`` maps a task number to its after image, or
-    to None when the task has closed. ``created`` lists the numbers that are new in this transition.
+    to None when the task has closed. ``created`` lists the numbers that are new in this transition. ``spawned`` are the
+    runs that this one has started: children and successors. ``deliveries`` are for other runs.
     """
 
     run: Run
@@ -61,6 +64,8 @@ class Transition(msgspec.Struct, kw_only=True):
     receipts: list[Receipt] = []
     timers: dict[int, Timer] = {}
     created_timers: set[int] = set()
+    children: dict[int, ChildCall] = {}
+    created_children: set[int] = set()
     groups: dict[int, Group] = {}
     created_groups: set[int] = set()
     updates: dict[str, Update] = {}
@@ -69,12 +74,15 @@ class Transition(msgspec.Struct, kw_only=True):
     commands: list[Command] = []
     inbox_added: list[InboxEvent] = []
     inbox_taken: bool = False
+    deliveries: list[Delivery] = []
+    deliveries_taken: list[int] = []
+    spawned: list[Transition] = []
 
     @property
     def changes_anything(self) -> bool:
         """False for a reply that was read and not decided: a status, or an answer given before."""
         rows = (self.events, self.tasks, self.timers, self.commands, self.inbox_added, self.attempts)
-        return self.is_new_run or any(rows)
+        return self.is_new_run or any(rows) or bool(self.deliveries_taken)
 
 
 Outcome = Transition | Rejection

@@ -113,4 +113,4 @@ def _close(writer: RunWriter, update: Update, status: str, **changes: Any) -> No
         update, status=status, outcome=f"update_{status}", closed_at=writer.now, queued_behind=None, **changes
     )
     writer.put_update(closed)
-    writer.run.open_update_count = (writer.run.open_update_count or 0) - 1
+    writer.run.open_update_count -= 1

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dw_core.engine.rows import Task, TaskKind, Update
+from dw_core.engine.rows import Run, Task, TaskKind, Update
 from dw_core.engine.transition import WakeKey
+from dw_core.payloads.codec import CODEC
+from dw_core.payloads.envelope import envelope
 
 UPDATE_ACCEPTED = "UpdateAccepted"
 
@@ -20,6 +22,25 @@ def update_resume(update: Update) -> dict[str, Any]:
         "workflow_update_id": update.update_id,
         "workflow_command_id": update.command_id,
         "workflow_event_type": UPDATE_ACCEPTED,
+    }
+
+
+def accepted_members(run: Run, update: Update) -> dict[str, Any]:
+    """The members of ``UpdateAccepted`` that say what is to be applied, and after which signal (engine §2.8)."""
+    behind = update.queued_behind
+    assert update.arguments is not None, f"update {update.update_id} is recorded with its arguments"
+    ordering = {"ordering_state": "ready" if behind is None else "queued"}
+    if behind is not None:
+        ordering |= {"queued_behind_command_id": behind, "queued_behind_command_type": "signal"}
+    return {
+        "update_id": update.update_id,
+        "update_name": update.update_name,
+        "workflow_command_id": update.command_id,
+        "workflow_instance_id": run.workflow_id,
+        "workflow_run_id": run.run_id,
+        "arguments": envelope(update.arguments),
+        "payload_codec": CODEC,
+        **ordering,
     }
 
 

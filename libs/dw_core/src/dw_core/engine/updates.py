@@ -11,15 +11,13 @@ from dw_core.contracts.declared import needs_validation
 from dw_core.engine.declared import fit
 from dw_core.engine.inputs import UpdateWorkflow
 from dw_core.engine.intake import accept, begin, over_limit, reject
-from dw_core.engine.rows import SignalMark, Update
+from dw_core.engine.rows import Update
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection
-from dw_core.engine.update_tasks import UPDATE_ACCEPTED
+from dw_core.engine.update_tasks import UPDATE_ACCEPTED, accepted_members
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import update_id
 from dw_core.limits import Limits
-from dw_core.payloads.codec import CODEC
-from dw_core.payloads.envelope import envelope
 from dw_core.payloads.fingerprint import blob_fingerprint
 from dw_core.protocol.timestamps import wire_time
 
@@ -52,7 +50,7 @@ def decide_update(snapshot: Snapshot, command: UpdateWorkflow, now: datetime, li
         is_final = unvalidated.reason == "update_validator_rejected"
         return reject(writer, command, COMMAND_TYPE, intent, members, unvalidated) if is_final else unvalidated
     refused = over_limit(
-        command, "pending_update_count", writer.run.open_update_count or 0, limits.pending_update_count, members
+        command, "pending_update_count", writer.run.open_update_count, limits.pending_update_count, members
     )
     return refused or _accept(writer, command, arguments, intent)
 
@@ -86,6 +84,7 @@ def _accept(writer: RunWriter, command: UpdateWorkflow, arguments: str, intent: 
         command_id=command.command_id,
         run_id=run.run_id,
         update_name=command.update_name,
+        target_scope=command.target_scope,
         command_sequence=run.next_command_sequence,
         arguments=arguments,
         queued_behind=None if behind is None else behind.command_id,
@@ -99,30 +98,13 @@ def _accept(writer: RunWriter, command: UpdateWorkflow, arguments: str, intent: 
         "accepted_at": wire_time(writer.now),
     }
     reply = accept(writer, command, COMMAND_TYPE, intent, members, None, is_applied=False)
-    run.open_update_count = (run.open_update_count or 0) + 1
+    run.open_update_count += 1
     writer.put_update(update, is_new=True)
-    payload: dict[str, Any] = {
-        "update_id": named,
-        "update_name": command.update_name,
-        "workflow_command_id": command.command_id,
-        "workflow_instance_id": run.workflow_id,
-        "workflow_run_id": run.run_id,
-        "arguments": envelope(arguments),
-        "payload_codec": CODEC,
-    }
-    writer.record(UPDATE_ACCEPTED, payload | _ordering(behind), workflow_command_id=command.command_id)
+    payload = accepted_members(run, update)
+    if behind is not None:
+        payload["queued_behind_command_sequence"] = behind.command_sequence
+    writer.record(UPDATE_ACCEPTED, payload, workflow_command_id=command.command_id)
     return writer.finish(reply)
-
-
-def _ordering(behind: SignalMark | None) -> dict[str, Any]:
-    if behind is None:
-        return {"ordering_state": "ready"}
-    return {
-        "ordering_state": "queued",
-        "queued_behind_command_id": behind.command_id,
-        "queued_behind_command_sequence": behind.command_sequence,
-        "queued_behind_command_type": "signal",
-    }
 
 
 def release_updates(writer: RunWriter) -> None:

@@ -8,7 +8,20 @@ from typing import Any
 
 import msgspec
 
-from dw_core.engine.rows import Activity, Event, InboxEvent, Receipt, Run, Task, TaskKind, TaskState, Timer, Update
+from dw_core.engine.rows import (
+    Activity,
+    ChildCall,
+    Details,
+    Event,
+    InboxEvent,
+    Receipt,
+    Run,
+    Task,
+    TaskKind,
+    TaskState,
+    Timer,
+    Update,
+)
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection, Transition
 from dw_core.engine.update_tasks import UPDATE_ACCEPTED, update_resume
@@ -130,15 +143,19 @@ class RunWriter:
     def flush_inbox(self) -> None:
         """Append buffered events in arrival order."""
         for event in self.take_inbox():
-            self._append_buffered(event)
+            self.append_buffered(event)
+
+    def take_commands(self) -> list[InboxEvent]:
+        """The buffered signals and updates; the rest is dropped: the run is about to be closed by its own code."""
+        return [e for e in self.take_inbox() if e.event_type in (SIGNAL_RECEIVED, UPDATE_ACCEPTED)]
 
     def flush_commands(self) -> None:
-        """Append buffered signals and updates, drop what else was buffered: the run's own code is about to close it."""
-        for event in self.take_inbox():
-            if event.event_type in (SIGNAL_RECEIVED, UPDATE_ACCEPTED):
-                self._append_buffered(event)
+        """Append buffered signals and updates and drop what else was buffered."""
+        for event in self.take_commands():
+            self.append_buffered(event)
 
-    def _append_buffered(self, event: InboxEvent) -> None:
+    def append_buffered(self, event: InboxEvent) -> None:
+        """Append an event that has waited for the end of a lease."""
         self._append_external(
             event.event_type, event.payload, event.resume, event.workflow_command_id, event.workflow_task_id
         )
@@ -259,9 +276,33 @@ class RunWriter:
             self.transition.created_updates.add(update.update_id)
 
     def open_updates(self) -> list[Update]:
-        """The updates that are still to be applied, in the order of their acceptance."""
+        """The updates that this run is still to apply, in the order of their acceptance."""
         known = (self.snapshot.updates | self.transition.updates).values()
-        return sorted((u for u in known if u.closed_at is None), key=lambda update: update.command_sequence)
+        mine = (update for update in known if update.closed_at is None and update.run_id == self.run.run_id)
+        return sorted(mine, key=lambda update: update.command_sequence)
+
+    # -- children ----------------------------------------------------------------------------------------------------
+
+    @property
+    def details(self) -> Details:
+        """What the start of the run has fixed; for decisions that say they need it."""
+        assert self.snapshot.details is not None, f"the details of run {self.run.run_id} were not read"
+        return self.snapshot.details
+
+    def put_child(self, call: ChildCall, *, is_new: bool = False) -> None:
+        """Write the after image of a child's call."""
+        self.transition.children[call.sequence] = call
+        if is_new:
+            self.transition.created_children.add(call.sequence)
+
+    def child(self, sequence: int) -> ChildCall | None:
+        """A call as this decision has left it."""
+        return self.transition.children.get(sequence) or self.snapshot.children.get(sequence)
+
+    def open_children(self) -> list[ChildCall]:
+        """The open calls this decision knows of, in order."""
+        known = self.snapshot.children | self.transition.children
+        return [known[sequence] for sequence in sorted(known) if known[sequence].closed_at is None]
 
     # -- groups ------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import psycopg
 import structlog
 
 from dw_core.engine.decide import decide
-from dw_core.engine.inputs import Input
+from dw_core.engine.inputs import Input, TakeDeliveries
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection, WakeKey
 from dw_core.limits import Limits
@@ -98,10 +98,13 @@ class Pump(Background):
         """
         if len(self._waiting) >= self._bounds.waiting_inputs_max or self._is_closing:
             raise Problem("backend_unavailable", "The server is not taking more work right now.", retryable=True)
+        return await self._enqueue(change)
+
+    def _enqueue(self, change: Input) -> asyncio.Future[Reply]:
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(change, reply, time.monotonic()))
         self._work.set()
-        return await reply
+        return reply
 
     def probe(self, keys: Iterable[WakeKey]) -> None:
         """Look for claimable tasks on these queues with the next batch."""
@@ -179,7 +182,10 @@ class Pump(Background):
         self._announce(done)
 
     def _announce(self, done: _Done) -> None:
-        """Wake whoever may take what this batch has left ready."""
+        """Have what was left for other runs taken, and wake whoever may take what this batch has left ready."""
+        for run_id in done.addressees:
+            # What cannot be taken now is found by the sweep.
+            self._enqueue(TakeDeliveries(run_id=run_id)).add_done_callback(_look_at)
         for _, claimed in done.granted:
             done.due.pop((claimed.task.run_id, claimed.task.task_number), None)
         left = set(done.due.values())
@@ -208,8 +214,7 @@ class Pump(Background):
                 continue
             if outcome.changes_anything:
                 writes.add(outcome)
-                snapshot.fold(outcome)
-                snapshots[outcome.run.run_id] = snapshot
+                snapshots.update(loaded.take_over(change, outcome))
             done.replies.append(outcome.reply)
         if writes.is_empty:
             return []
@@ -218,6 +223,7 @@ class Pump(Background):
             done.wants = [want for want, _ in done.granted]
         done.due, done.later = ready_tasks(writes, loaded.now)
         done.callers = waiting_callers(writes)
+        done.addressees = {delivery.run_id for delivery in writes.deliveries}
         return writes.calls()
 
     async def _claim_and_commit(
@@ -253,6 +259,7 @@ class _Done:
         self.due: dict[TaskKey, WakeKey] = {}
         self.later: dict[WakeKey, float] = {}
         self.callers: set[WakeKey] = set()
+        self.addressees: set[str] = set()
         self.is_committed = False
 
 
@@ -262,6 +269,12 @@ _CONFLICTS = (
     psycopg.errors.UniqueViolation,
 )
 """Two transactions met: 40001, 40P01, or two starts of one workflow id. Deciding again sees what the other one did."""
+
+
+def _look_at(reply: asyncio.Future[Reply]) -> None:
+    """Nobody waits for this reply; a failure has been logged with its batch."""
+    if not reply.cancelled():
+        reply.exception()
 
 
 def _can_run_again(error: Exception, inputs: int) -> bool:

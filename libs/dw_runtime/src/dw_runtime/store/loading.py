@@ -22,12 +22,16 @@ from dw_core.engine.inputs import (
     RunInput,
     StartWorkflow,
     SweepTask,
+    TimeOutRun,
     WorkflowTaskInput,
 )
 from dw_core.engine.rows import (
     Activity,
     Attempt,
+    ChildCall,
     Command,
+    Delivery,
+    Details,
     Group,
     InboxEvent,
     OfferedContract,
@@ -40,6 +44,7 @@ from dw_core.engine.rows import (
     VersionMarker,
 )
 from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.transition import Transition
 from dw_core.limits import COMMAND_CONTRACT_SILENCE_SECONDS
 from dw_runtime.store.link import Call, Transaction
 
@@ -61,6 +66,9 @@ _decode_texts = msgspec.json.Decoder(list[str]).decode
 _decode_tasks = msgspec.json.Decoder(list[Task]).decode
 _decode_activities = msgspec.json.Decoder(list[Activity]).decode
 _decode_timers = msgspec.json.Decoder(list[Timer]).decode
+_decode_children = msgspec.json.Decoder(list[ChildCall]).decode
+_decode_deliveries = msgspec.json.Decoder(list[Delivery]).decode
+_decode_details = msgspec.json.Decoder(list[Details]).decode
 _decode_groups = msgspec.json.Decoder(list[Group]).decode
 _decode_markers = msgspec.json.Decoder(list[VersionMarker]).decode
 _decode_inbox = msgspec.json.Decoder(list[InboxEvent]).decode
@@ -93,6 +101,20 @@ class Loaded(msgspec.Struct):
             return self.by_instance[change.namespace, change.workflow_id]
         return self.by_run[change.run_id]
 
+    def take_over(self, change: Input, outcome: Transition) -> dict[str, Snapshot]:
+        """Fold what was decided on ``change``, for the inputs behind it; the snapshots of the runs it has touched."""
+        snapshot = self.snapshot(change)
+        snapshot.fold(outcome)
+        touched = {outcome.run.run_id: snapshot}
+        for spawned in outcome.spawned:
+            run = spawned.run
+            opened = self.by_run.setdefault(run.run_id, Snapshot(kept=snapshot.kept))
+            opened.fold(spawned)
+            touched[run.run_id] = opened
+            if run.run_number > 1:
+                self.by_instance[run.namespace, run.workflow_id] = opened
+        return touched
+
 
 async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence[Claimant] = ()) -> Loaded:
     """Lock the runs of a batch in instance, then run order, and read what its decisions need, in one round trip.
@@ -102,9 +124,10 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
     keys = sorted({(i.namespace, i.workflow_id) for i in batch if isinstance(i, InstanceInput)})
     named = encode_rows(_named(batch))
     calls: list[Call] = []
-    if keys:
-        instances = ({"namespace": namespace, "workflow_id": workflow_id} for namespace, workflow_id in keys)
-        calls.append(("lock_instances", encode_rows(instances)))
+    succeeded = [{"run_id": change.run_id} for change in batch if _may_be_succeeded(change)]
+    if keys or succeeded:
+        instances = [{"namespace": namespace, "workflow_id": workflow_id} for namespace, workflow_id in keys]
+        calls.append(("lock_instances", encode_rows([*instances, *succeeded])))
     calls += [
         ("lock_runs", named),
         (
@@ -139,6 +162,13 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
     return Loaded(_decode_time(now), by_run, by_instance, _decode_texts(repeated or b"[]"))
 
 
+def _may_be_succeeded(change: Input) -> bool:
+    """Whether the decision may move the instance to another run; the instance is locked before its runs."""
+    if isinstance(change, CompleteWorkflowTask):
+        return change.parsed is not None and change.parsed.may_be_succeeded
+    return isinstance(change, TimeOutRun)
+
+
 def _named(batch: Sequence[Input]) -> list[dict[str, object]]:
     """The runs a batch names, with what their decisions read beside them."""
     return [
@@ -151,6 +181,8 @@ def _named(batch: Sequence[Input]) -> list[dict[str, object]]:
             "inbox": Need.INBOX in change.needs,
             "closing": Need.OPEN_WORK in change.needs,
             "contract": Need.CONTRACT in change.needs,
+            "deliveries": Need.DELIVERIES in change.needs,
+            "details": Need.DETAILS in change.needs,
         }
         for change in batch
     ]
@@ -218,7 +250,7 @@ def _point(change: ActivityInput | SweepTask | ReleaseClaim | ClaimTask) -> dict
 def _fill(by_run: dict[str, Snapshot], parts: Sequence[bytes | None]) -> None:
     """Rows of runs that are not in ``by_run`` belong to a workflow id that was started after the locks were taken; it
     counts as free, and the attempt to take it is what fails."""
-    tasks, activities, timers, groups, markers, inbox, updates = parts
+    tasks, activities, timers, children, deliveries, details, groups, markers, inbox, updates = parts
     for task in _decode_tasks(tasks) if tasks else ():
         if task.run_id in by_run:
             by_run[task.run_id].tasks[task.task_number] = task
@@ -228,6 +260,14 @@ def _fill(by_run: dict[str, Snapshot], parts: Sequence[bytes | None]) -> None:
     for timer in _decode_timers(timers) if timers else ():
         if timer.run_id in by_run:
             by_run[timer.run_id].timers[timer.sequence] = timer
+    for call in _decode_children(children) if children else ():
+        if call.run_id in by_run:
+            by_run[call.run_id].children[call.sequence] = call
+    for delivery in _decode_deliveries(deliveries) if deliveries else ():
+        by_run[delivery.run_id].deliveries.append(delivery)
+    for detail in _decode_details(details) if details else ():
+        if detail.run_id in by_run:
+            by_run[detail.run_id].details = detail
     for group in _decode_groups(groups) if groups else ():
         if group.run_id in by_run:
             by_run[group.run_id].groups[group.base_sequence] = group

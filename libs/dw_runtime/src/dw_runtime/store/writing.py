@@ -7,7 +7,9 @@ import msgspec
 from dw_core.engine.rows import (
     Activity,
     Attempt,
+    ChildCall,
     Command,
+    Delivery,
     Details,
     Event,
     Group,
@@ -40,6 +42,8 @@ class WriteSet(msgspec.Struct):
     activities: dict[TaskKey, Activity] = {}
     new_timers: dict[TaskKey, Timer] = {}
     timers: dict[TaskKey, Timer] = {}
+    new_children: dict[TaskKey, ChildCall] = {}
+    children: dict[TaskKey, ChildCall] = {}
     attempts: list[Attempt] = []
     receipts: list[Receipt] = []
     new_groups: dict[TaskKey, Group] = {}
@@ -50,6 +54,8 @@ class WriteSet(msgspec.Struct):
     commands: list[Command] = []
     emptied: dict[str, None] = {}
     inbox: dict[str, list[InboxEvent]] = {}
+    deliveries: list[Delivery] = []
+    taken: list[TaskKey] = []
 
     def add(self, transition: Transition) -> None:
         """Merge one more transition; transitions of one run come in the order they were decided."""
@@ -75,6 +81,11 @@ class WriteSet(msgspec.Struct):
         for sequence, timer in transition.timers.items():
             is_new = sequence in transition.created_timers or (run_id, sequence) in self.new_timers
             (self.new_timers if is_new else self.timers)[run_id, sequence] = timer
+        for sequence, call in transition.children.items():
+            is_new = sequence in transition.created_children or (run_id, sequence) in self.new_children
+            (self.new_children if is_new else self.children)[run_id, sequence] = call
+        self.deliveries.extend(transition.deliveries)
+        self.taken.extend((run_id, ordinal) for ordinal in transition.deliveries_taken)
         for base, group in transition.groups.items():
             is_new = base in transition.created_groups or (run_id, base) in self.new_groups
             (self.new_groups if is_new else self.groups)[run_id, base] = group
@@ -86,6 +97,8 @@ class WriteSet(msgspec.Struct):
             self.emptied[run_id] = None
         if transition.inbox_added:
             self.inbox.setdefault(run_id, []).extend(transition.inbox_added)
+        for spawned in transition.spawned:
+            self.add(spawned)
 
     def _add_tasks(self, transition: Transition) -> None:
         run_id = transition.run.run_id
@@ -139,6 +152,15 @@ class WriteSet(msgspec.Struct):
             calls.append(("open_updates", encode_rows(self.new_updates.values())))
         if self.updates:
             calls.append(("settle_updates", encode_rows(self.updates.values())))
+        if self.new_children:
+            calls.append(("open_child_calls", encode_rows(self.new_children.values())))
+        if self.children:
+            calls.append(("move_child_calls", encode_rows(self.children.values())))
+        if self.taken:
+            taken = ({"run_id": run_id, "ordinal": ordinal} for run_id, ordinal in self.taken)
+            calls.append(("take_deliveries", encode_rows(taken)))
+        if self.deliveries:
+            calls.append(("leave_deliveries", encode_rows(self.deliveries)))
         if self.new_groups:
             calls.append(("open_groups", encode_rows(self.new_groups.values())))
         if self.groups:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from dw_core.engine.closing import complete, fail
+from dw_core.engine.children import start_child
+from dw_core.engine.closing import complete, continue_as_new, fail
 from dw_core.engine.commands.apply_update import invalid_commands, misplaced_update
 from dw_core.engine.commands.groups import Path, group_members, rebase
 from dw_core.engine.commands.parsed import (
     CompleteWorkflow,
+    ContinueAsNew,
     FailWorkflow,
     OpenConditionWait,
     Parsed,
     RecordSideEffect,
     RecordVersionMarker,
     ScheduleActivity,
+    StartChildWorkflow,
     StartTimer,
 )
 from dw_core.engine.rows import Activity, Group, Run, Task, TaskKind, VersionMarker
@@ -25,7 +28,7 @@ from dw_core.engine.transition import Rejection
 from dw_core.engine.waits import close_wait, is_spurious, open_wait
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import execution_id, task_id
-from dw_core.limits import Limits, pending_activities_max
+from dw_core.limits import Limits, pending_activities_max, pending_children_max
 
 
 def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits) -> Rejection | None:
@@ -51,6 +54,8 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
                 _schedule_activity(writer, command, source)
             case StartTimer():
                 _start_timer(writer, command, source)
+            case StartChildWorkflow():
+                _start_child(writer, command, source)
             case OpenConditionWait():
                 open_wait(writer, _next_sequence(writer), command, source)
             case RecordSideEffect():
@@ -61,6 +66,8 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
                 complete(writer, task, command)
             case FailWorkflow():
                 fail(writer, task, command)
+            case ContinueAsNew():
+                continue_as_new(writer, task, command)
     if newest is not None and not batch.is_terminal and not writer.run.is_waiting:
         writer.wake_for_recorded(newest, task.resume or {})
     return None
@@ -81,6 +88,11 @@ def _over_limit(writer: RunWriter, batch: Parsed, limits: Limits) -> Rejection |
             "pending_activity_count",
             writer.run.open_activity_count + batch.scheduled_activities,
             pending_activities_max(limits),
+        ),
+        (
+            "pending_child_count",
+            writer.run.open_child_count + batch.started_children,
+            pending_children_max(limits),
         ),
         ("pending_timer_count", _timers_left(writer.run) + batch.started_timers, limits.pending_timer_count),
     )
@@ -193,6 +205,14 @@ def _start_timer(writer: RunWriter, command: StartTimer, source: str) -> None:
     if path is not None:
         _open_group(writer, path)
     open_timer(writer, sequence, command.delay_seconds, path, source)
+
+
+def _start_child(writer: RunWriter, command: StartChildWorkflow, source: str) -> None:
+    sequence = _next_sequence(writer)
+    path = rebase(command.path, sequence) if command.path else None
+    if path is not None:
+        _open_group(writer, path)
+    start_child(writer, sequence, path, command, source)
 
 
 def _record_side_effect(writer: RunWriter, command: RecordSideEffect, source: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dw_core.payloads.codec import CODEC
@@ -70,6 +70,14 @@ class Fields:
             value = int(value)
         if type(value) is not int or not minimum <= value <= maximum:
             self.error(field, f"must be an integer from {minimum} to {maximum}")
+            return None
+        return value
+
+    def choice(self, field: str, allowed: Sequence[str]) -> str | None:
+        """One of the allowed words."""
+        value = self._command.get(field)
+        if value is not None and value not in allowed:
+            self.error(field, f"must be one of {', '.join(allowed)}")
             return None
         return value
 

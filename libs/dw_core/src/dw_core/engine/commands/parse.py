@@ -12,6 +12,7 @@ from dw_core.engine.commands.parsed import (
     LAST,
     CompleteUpdate,
     CompleteWorkflow,
+    ContinueAsNew,
     FailUpdate,
     FailWorkflow,
     OpenConditionWait,
@@ -19,6 +20,7 @@ from dw_core.engine.commands.parsed import (
     RecordSideEffect,
     RecordVersionMarker,
     ScheduleActivity,
+    StartChildWorkflow,
     StartTimer,
     WorkflowCommand,
     path_of,
@@ -47,6 +49,8 @@ _SCOPE: dict[str, frozenset[str]] = {
 
 
 CONDITION_KEY_MAX = 128
+PARENT_CLOSE_POLICIES = ("abandon", "request_cancel", "terminate")
+CHILD_CANCELLATION_POLICIES = ("abandon",)
 SHOWN_TYPE_CHARACTERS = 64
 MESSAGE_MAX = 2**20
 _CONDITION_KEY = re.compile(r"[A-Za-z0-9._:-]+", re.ASCII)
@@ -154,6 +158,39 @@ def _start_timer(fields: Fields) -> StartTimer | None:
     return None if delay is None else StartTimer(delay_seconds=delay, path=path)
 
 
+def _start_child_workflow(fields: Fields) -> StartChildWorkflow | None:
+    workflow_type = fields.name("workflow_type", required=True)
+    policy = fields.choice("parent_close_policy", PARENT_CLOSE_POLICIES)
+    cancellation = fields.choice("cancellation_policy", CHILD_CANCELLATION_POLICIES)
+    execution = fields.integer("execution_timeout_seconds", minimum=1, maximum=SECONDS_MAX)
+    single = fields.integer("run_timeout_seconds", minimum=1, maximum=SECONDS_MAX)
+    if execution is not None and single is not None and single > execution:
+        fields.error("run_timeout_seconds", "must not exceed execution_timeout_seconds")
+    retry_policy = _retry_policy(fields) if fields.has("retry_policy") else None
+    queue = fields.name("queue")
+    arguments = fields.payload("arguments")
+    path = read_path(fields, "child")
+    if workflow_type is None:
+        return None
+    return StartChildWorkflow(
+        workflow_type=workflow_type,
+        queue=queue,
+        arguments=arguments or EMPTY_LIST_BLOB,
+        parent_close_policy=policy,
+        cancellation_policy=cancellation,
+        retry_policy=retry_policy,
+        execution_timeout_seconds=execution,
+        run_timeout_seconds=single,
+        path=path,
+    )
+
+
+def _continue_as_new(fields: Fields) -> ContinueAsNew:
+    return ContinueAsNew(
+        workflow_type=fields.name("workflow_type"), queue=fields.name("queue"), arguments=fields.payload("arguments")
+    )
+
+
 def _open_condition_wait(fields: Fields) -> OpenConditionWait:
     key = fields.text("condition_key", limit=CONDITION_KEY_MAX)
     if key is not None and not _CONDITION_KEY.fullmatch(key):
@@ -241,6 +278,7 @@ def _fail_workflow(fields: Fields) -> FailWorkflow | None:
 _PARSERS: dict[str, Callable[[Fields], WorkflowCommand | None]] = {
     "schedule_activity": _schedule_activity,
     "start_timer": _start_timer,
+    "start_child_workflow": _start_child_workflow,
     "open_condition_wait": _open_condition_wait,
     "record_side_effect": _record_side_effect,
     "record_version_marker": _record_version_marker,
@@ -248,8 +286,9 @@ _PARSERS: dict[str, Callable[[Fields], WorkflowCommand | None]] = {
     "fail_update": _fail_update,
     "complete_workflow": _complete_workflow,
     "fail_workflow": _fail_workflow,
+    "continue_as_new": _continue_as_new,
 }
 
-TERMINAL_COMMANDS = ("complete_workflow", "fail_workflow")
+TERMINAL_COMMANDS = ("complete_workflow", "fail_workflow", "continue_as_new")
 SUPPORTED_COMMANDS = tuple(_PARSERS)
 """What ``supported_workflow_task_commands`` advertises: the commands that are really implemented."""

@@ -37,6 +37,20 @@ class OpenConditionWait(msgspec.Struct, frozen=True, kw_only=True):
     occurrence_id: str | None = None
 
 
+class StartChildWorkflow(msgspec.Struct, frozen=True, kw_only=True):
+    """``start_child_workflow``: policies are None when they were not authored; timeouts in seconds."""
+
+    workflow_type: str
+    queue: str | None
+    arguments: str
+    parent_close_policy: str | None = None
+    cancellation_policy: str | None = None
+    retry_policy: RetryPolicy | None = None
+    execution_timeout_seconds: int | None = None
+    run_timeout_seconds: int | None = None
+    path: list[dict[str, Any]] | None = None
+
+
 class RecordSideEffect(msgspec.Struct, frozen=True, kw_only=True):
     """``record_side_effect``: the blob is stored as sent."""
 
@@ -87,9 +101,18 @@ class FailWorkflow(msgspec.Struct, frozen=True, kw_only=True):
     failed_activity_execution_id: str | None = None
 
 
+class ContinueAsNew(msgspec.Struct, frozen=True, kw_only=True):
+    """``continue_as_new``: what is None stays as it is."""
+
+    workflow_type: str | None = None
+    queue: str | None = None
+    arguments: str | None = None
+
+
 WorkflowCommand = (
     ScheduleActivity
     | StartTimer
+    | StartChildWorkflow
     | OpenConditionWait
     | RecordSideEffect
     | RecordVersionMarker
@@ -97,16 +120,21 @@ WorkflowCommand = (
     | FailUpdate
     | CompleteWorkflow
     | FailWorkflow
+    | ContinueAsNew
 )
-TERMINAL = (CompleteWorkflow, FailWorkflow)
 UPDATES = (CompleteUpdate, FailUpdate)
+TERMINAL = (CompleteWorkflow, FailWorkflow, ContinueAsNew)
 LAST = (*TERMINAL, OpenConditionWait)
 """Commands that nothing can follow: the workflow has ended, or is blocked on its condition."""
 
 
+GROUPED = (ScheduleActivity, StartTimer, StartChildWorkflow)
+"""Commands that may be leaves of a parallel group."""
+
+
 def path_of(command: WorkflowCommand) -> list[dict[str, Any]] | None:
     """The parallel group path of a command; None for a lone call and for commands that are never grouped."""
-    return command.path if isinstance(command, ScheduleActivity | StartTimer) else None
+    return command.path if isinstance(command, GROUPED) else None
 
 
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +148,16 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
         return isinstance(self.commands[-1], TERMINAL)
 
     @property
+    def may_open_runs(self) -> bool:
+        """Whether the batch starts children or may be followed by another run of the same workflow."""
+        return self.may_be_succeeded or any(isinstance(c, StartChildWorkflow) for c in self.commands)
+
+    @property
+    def may_be_succeeded(self) -> bool:
+        """Whether another run may follow: by continue-as-new, or because a failed child is retried."""
+        return isinstance(self.commands[-1], ContinueAsNew | FailWorkflow)
+
+    @property
     def first_path(self) -> list[dict[str, Any]] | None:
         """The group path of the first command, which a re-sent batch is recognised by (engine §3.5)."""
         return path_of(self.commands[0])
@@ -128,6 +166,11 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     def scheduled_activities(self) -> int:
         """How many activities the batch opens."""
         return sum(isinstance(c, ScheduleActivity) for c in self.commands)
+
+    @property
+    def started_children(self) -> int:
+        """How many children the batch starts."""
+        return sum(isinstance(c, StartChildWorkflow) for c in self.commands)
 
     @property
     def started_timers(self) -> int:

@@ -1,4 +1,4 @@
--- Timers, signals, updates and links as tables; the rest of the operator surface, which can be derived, as views.
+-- Timers and updates as tables; the rest of the operator surface, which can be derived, as views.
 
 -- A timeout timer shares the workflow sequence of the wait it bounds. due_at is when the clock looks at it.
 CREATE TABLE workflow_timers (
@@ -41,23 +41,6 @@ CREATE TABLE workflow_updates (
     closed_at timestamptz
 ) WITH (fillfactor = 85);
 CREATE INDEX workflow_updates_run ON workflow_updates (run_id, command_sequence);
-
--- One row per child run; a retried or continued child adds a row with the same workflow sequence of the parent.
-CREATE TABLE workflow_links (
-    parent_run_id text COLLATE "C" NOT NULL,
-    sequence bigint NOT NULL,
-    child_run_id text COLLATE "C" NOT NULL,
-    link_type text NOT NULL CHECK (link_type IN ('child_workflow', 'continue_as_new')),
-    namespace text COLLATE "C" NOT NULL,
-    parent_workflow_id text COLLATE "C" NOT NULL,
-    child_workflow_id text COLLATE "C" NOT NULL,
-    is_primary_parent boolean NOT NULL,
-    parallel_group_path json,
-    parent_close_policy text,
-    created_at timestamptz NOT NULL,
-    PRIMARY KEY (parent_run_id, sequence, child_run_id)
-);
-CREATE INDEX workflow_links_child ON workflow_links (child_run_id);
 
 -- Views from here on. A projection that is a view is written by nobody, so it never drifts from its source and needs
 -- no rebuild. Each reads one run by an index when it is filtered by run_id.
@@ -106,14 +89,6 @@ CREATE VIEW workflow_run_timer_entries AS
 SELECT t.run_id, t.sequence, t.kind, t.status, t.delay_seconds, t.fire_at, t.fired_at, t.cancelled_at
 FROM workflow_timers t;
 
-CREATE VIEW workflow_run_lineage_entries AS
-SELECT l.parent_run_id AS run_id, 'child' AS direction, l.link_type, l.sequence,
-       l.child_workflow_id AS related_workflow_id, l.child_run_id AS related_run_id
-FROM workflow_links l
-UNION ALL
-SELECT l.child_run_id, 'parent', l.link_type, l.sequence, l.parent_workflow_id, l.parent_run_id
-FROM workflow_links l;
-
 CREATE VIEW workflow_failures AS
 SELECT e.run_id, e.sequence AS event_sequence, e.event_type, p.payload ->> 'failure_id' AS failure_id,
        p.payload ->> 'source_kind' AS source_kind, p.payload ->> 'source_id' AS source_id,
@@ -125,11 +100,6 @@ WHERE e.event_type IN (
     'WorkflowFailed', 'WorkflowTimedOut', 'WorkflowTerminated', 'WorkflowCancelled', 'ActivityFailed',
     'ActivityTimedOut', 'ChildRunFailed', 'ChildRunCancelled', 'ChildRunTerminated'
 );
-
-CREATE VIEW workflow_child_projection_repairs AS
-SELECT l.parent_run_id, l.sequence, l.child_run_id, 'child_run_missing' AS repair_reason
-FROM workflow_links l
-WHERE NOT EXISTS (SELECT 1 FROM workflow_runs r WHERE r.run_id = l.child_run_id);
 
 -- Whether a live worker on the queue runs the build a run is pinned to; an unpinned run suits every worker.
 CREATE FUNCTION dw_is_supported(of_namespace text, on_queue text, build text, silence_seconds integer)

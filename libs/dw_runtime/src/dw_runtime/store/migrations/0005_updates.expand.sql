@@ -1,14 +1,14 @@
 -- Updates that wait for a worker, and the command contract that a run declared at its start.
 
--- Rows of processes that do not know the columns yet have nulls in them.
 ALTER TABLE workflow_runs
     ADD COLUMN newest_signal json,
-    ADD COLUMN open_update_count integer DEFAULT 0 CHECK (open_update_count >= 0);
+    ADD COLUMN open_update_count integer NOT NULL DEFAULT 0 CHECK (open_update_count >= 0);
 
 ALTER TABLE workflow_run_summaries ADD COLUMN command_contract json;
 
 -- queued_behind is the command of a signal that comes first; caller names the process that waits for the outcome.
 ALTER TABLE workflow_updates
+    ADD COLUMN target_scope text NOT NULL DEFAULT 'instance',
     ADD COLUMN queued_behind text,
     ADD COLUMN caller text,
     ADD CHECK ((closed_at IS NULL) = (status = 'accepted'));

@@ -14,6 +14,7 @@ runs AS (
         next_task_number = n.next_task_number, next_command_sequence = n.next_command_sequence,
         last_wake_sequence = n.last_wake_sequence, consumed_wake_sequence = n.consumed_wake_sequence,
         open_activity_count = n.open_activity_count, open_timer_count = n.open_timer_count,
+        open_child_count = n.open_child_count, continued_to_run_id = n.continued_to_run_id,
         pending_signal_count = n.pending_signal_count, newest_signal = n.newest_signal,
         open_update_count = n.open_update_count, open_wait = n.open_wait,
         task_failure_count = n.task_failure_count,
@@ -71,14 +72,21 @@ INSERT INTO activity_attempts
 SELECT n.* FROM json_populate_recordset(NULL::activity_attempts, $9::json) n;
 
 -- name: start_runs
--- Create instances, runs and their summaries. A row holds the columns of the run and the details of its start.
-WITH runs AS (
+-- Create runs and their summaries, and instances, or move these to the run that follows. A row holds the columns of the
+-- run and the details of its start.
+WITH followed AS (
+    UPDATE workflow_instances i SET current_run_id = n.run_id, run_count = n.run_number
+    FROM json_to_recordset($1::json) AS n(namespace text, workflow_id text, run_id text, run_number integer)
+    WHERE n.run_number > 1 AND i.namespace = n.namespace AND i.workflow_id = n.workflow_id
+),
+runs AS (
     INSERT INTO workflow_runs SELECT n.* FROM json_populate_recordset(NULL::workflow_runs, $1::json) n
 ),
 instances AS (
     INSERT INTO workflow_instances (namespace, workflow_id, current_run_id, run_count)
     SELECT n.namespace, n.workflow_id, n.run_id, 1
-    FROM json_to_recordset($1::json) AS n(namespace text, workflow_id text, run_id text)
+    FROM json_to_recordset($1::json) AS n(namespace text, workflow_id text, run_id text, run_number integer)
+    WHERE n.run_number = 1
 )
 INSERT INTO workflow_run_summaries (
     run_id, namespace, workflow_id, workflow_type, queue, compatibility, business_key, status_bucket, started_at,
@@ -111,13 +119,38 @@ WHERE t.run_id = n.run_id AND t.sequence = n.sequence;
 INSERT INTO workflow_updates SELECT n.* FROM json_populate_recordset(NULL::workflow_updates, $1::json) n;
 
 -- name: settle_updates
--- Write what has become of updates, and which of them no longer wait for a signal.
+-- Write what has become of updates: settled, no longer behind a signal, or moved to the run that continues theirs.
 UPDATE workflow_updates u SET
-    status = n.status, outcome = n.outcome, workflow_sequence = n.workflow_sequence, result = n.result,
+    run_id = n.run_id, status = n.status, outcome = n.outcome, workflow_sequence = n.workflow_sequence, result = n.result,
     failure_id = n.failure_id, failure_message = n.failure_message, queued_behind = n.queued_behind,
     applied_at = n.applied_at, closed_at = n.closed_at
 FROM json_populate_recordset(NULL::workflow_updates, $1::json) n
 WHERE u.update_id = n.update_id;
+
+-- name: open_child_calls
+-- Record the calls of new children.
+INSERT INTO workflow_child_calls SELECT n.* FROM json_populate_recordset(NULL::workflow_child_calls, $1::json) n;
+
+-- name: move_child_calls
+-- Write what has become of calls.
+UPDATE workflow_child_calls c SET
+    current_run_id = n.current_run_id, status = n.status, closed_at = n.closed_at
+FROM json_populate_recordset(NULL::workflow_child_calls, $1::json) n
+WHERE c.run_id = n.run_id AND c.sequence = n.sequence;
+
+-- name: take_deliveries
+-- Remove what has been taken.
+DELETE FROM workflow_deliveries d
+USING json_to_recordset($1::json) AS t(run_id text, ordinal bigint)
+WHERE d.run_id = t.run_id AND d.ordinal = t.ordinal;
+
+-- name: leave_deliveries
+-- Leave word for other runs, in order.
+INSERT INTO workflow_deliveries (run_id, kind, sequence, body, created_at)
+SELECT n.run_id, n.kind, n.sequence, n.body, n.created_at
+FROM json_array_elements($1::json) WITH ORDINALITY AS e(value, position),
+     json_to_record(e.value) AS n(run_id text, kind text, sequence bigint, body json, created_at timestamptz)
+ORDER BY e.position;
 
 -- name: open_groups
 -- Record new parallel groups.

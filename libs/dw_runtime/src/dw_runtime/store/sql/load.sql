@@ -1,9 +1,12 @@
 -- name: lock_instances
--- The instances that workflow-id inputs name, locked in key order.
+-- The instances of {namespace, workflow_id}, or of {run_id} when its run may get a successor, locked in key order.
 SELECT
 FROM workflow_instances i
-JOIN json_to_recordset($1::json) AS k(namespace text, workflow_id text)
-    ON i.namespace = k.namespace AND i.workflow_id = k.workflow_id
+JOIN (
+    SELECT DISTINCT COALESCE(k.namespace, r.namespace) AS namespace, COALESCE(k.workflow_id, r.workflow_id) AS workflow_id
+    FROM json_to_recordset($1::json) AS k(run_id text, namespace text, workflow_id text)
+    LEFT JOIN workflow_runs r ON k.workflow_id IS NULL AND r.run_id = k.run_id
+) named ON i.namespace = named.namespace AND i.workflow_id = named.workflow_id
 ORDER BY i.namespace, i.workflow_id
 FOR UPDATE OF i;
 
@@ -23,21 +26,31 @@ SELECT json_agg(l) FROM locked l;
 
 -- name: read_related
 -- The time after the locks, and what the decisions of a batch need beside the locked runs, each part as one JSON array.
--- $1 names runs as in lock_runs and says which need their inbox and open updates, which their open activities and timers,
--- and which their declared contract. $8 are the updates ({run_id, update_id}) whose arguments are wanted, $9 the starts
--- ({namespace, queue, workflow_type, build_id}) that may record what live workers declare. The last part are the
--- request ids of the polls in $5 ({lease_owner, poll_request_id}) that hold a lease: they repeat an earlier poll. $6 are
--- the request ids of commands ({namespace, workflow_id, request_id}), $7 the timers that are due ({run_id, sequence}),
--- $10 the seconds of silence after which a worker declares nothing.
-WITH named AS MATERIALIZED (
+-- $1 names runs as in lock_runs and says which need their inbox and open updates, their open activities, timers and
+-- children (closing; also when their parent has closed), what other runs have left for them, the details of their start
+-- and their declared contract. The last part are the request ids of the polls in $5 ({lease_owner, poll_request_id}) that
+-- hold a lease: they repeat an earlier poll. $6 are the request ids of commands ({namespace, workflow_id, request_id}),
+-- $7 the timers that are due ({run_id, sequence}), $8 the updates ({run_id, update_id}) whose arguments are wanted, $9 the
+-- starts ({namespace, queue, workflow_type, build_id}) that may record what live workers declare, $10 the seconds of
+-- silence after which a worker declares nothing.
+WITH asked AS MATERIALIZED (
     SELECT COALESCE(k.run_id, i.current_run_id) AS run_id, bool_or(k.inbox) AS inbox, bool_or(k.closing) AS closing,
-           bool_or(k.contract) AS contract
+           bool_or(k.deliveries) AS deliveries, bool_or(k.details) AS details, bool_or(k.contract) AS contract
     FROM json_to_recordset($1::json) AS k(
-        run_id text, namespace text, workflow_id text, inbox boolean, closing boolean, contract boolean
+        run_id text, namespace text, workflow_id text, inbox boolean, closing boolean, deliveries boolean,
+        details boolean, contract boolean
     )
     LEFT JOIN workflow_instances i
         ON k.run_id IS NULL AND i.namespace = k.namespace AND i.workflow_id = k.workflow_id
     GROUP BY 1
+),
+deliveries AS MATERIALIZED (
+    SELECT d.* FROM asked k JOIN workflow_deliveries d ON d.run_id = k.run_id WHERE k.deliveries
+),
+named AS MATERIALIZED (
+    SELECT k.run_id, k.inbox, k.details, k.contract, k.closing OR o.run_id IS NOT NULL AS closing
+    FROM asked k
+    LEFT JOIN (SELECT DISTINCT d.run_id FROM deliveries d WHERE d.kind = 'parent_closed') o ON o.run_id = k.run_id
 ),
 points AS (
     SELECT * FROM json_to_recordset($2::json) AS p(run_id text, task_number bigint, sequence bigint)
@@ -68,12 +81,34 @@ timers AS (
     JOIN workflow_timers t ON t.run_id = d.run_id AND t.sequence = d.sequence
     UNION ALL
     SELECT t.* FROM named n JOIN workflow_timers t ON t.run_id = n.run_id AND t.status = 'pending' WHERE n.closing
+),
+children AS (
+    SELECT c.*
+    FROM (SELECT DISTINCT run_id, sequence FROM deliveries) d
+    JOIN named n ON n.run_id = d.run_id AND NOT n.closing
+    JOIN workflow_child_calls c ON c.run_id = d.run_id AND c.sequence = d.sequence
+    UNION ALL
+    SELECT c.* FROM named n JOIN workflow_child_calls c ON c.run_id = n.run_id AND c.closed_at IS NULL WHERE n.closing
 )
 SELECT
     to_json(dw_now()),
     (SELECT json_agg(t) FROM tasks t),
     (SELECT json_agg(a) FROM activities a),
     (SELECT json_agg(t) FROM timers t),
+    (SELECT json_agg(c) FROM children c),
+    (SELECT json_agg(d ORDER BY d.ordinal) FROM deliveries d),
+    (
+        SELECT json_agg(
+            json_build_object(
+                'run_id', s.run_id, 'arguments', s.arguments, 'business_key', s.business_key, 'memo', s.memo,
+                'search_attributes', s.search_attributes, 'execution_timeout_seconds', s.execution_timeout_seconds,
+                'run_timeout_seconds', s.run_timeout_seconds, 'command_contract', s.command_contract
+            )
+        )
+        FROM named n
+        JOIN workflow_run_summaries s ON s.run_id = n.run_id
+        WHERE n.details
+    ),
     (
         SELECT json_agg(g)
         FROM workflow_parallel_groups g
@@ -81,6 +116,8 @@ SELECT
             SELECT run_id, group_base AS base_sequence FROM activities WHERE group_base IS NOT NULL
             UNION
             SELECT run_id, group_base FROM timers WHERE group_base IS NOT NULL
+            UNION
+            SELECT run_id, group_base FROM children WHERE group_base IS NOT NULL
             UNION
             SELECT * FROM json_to_recordset($3::json) AS b(run_id text, base_sequence bigint)
         ) named USING (run_id, base_sequence)
@@ -104,8 +141,9 @@ SELECT
     (
         SELECT json_agg(u)
         FROM (
-            SELECT u.update_id, u.command_id, u.run_id, u.update_name, u.status, u.command_sequence, u.queued_behind,
-                   u.caller, u.accepted_at, CASE WHEN w.update_id IS NOT NULL THEN u.arguments END AS arguments
+            SELECT u.update_id, u.command_id, u.run_id, u.update_name, u.target_scope, u.status, u.command_sequence, u.queued_behind,
+                   u.caller, u.accepted_at,
+                   CASE WHEN w.update_id IS NOT NULL OR n.closing THEN u.arguments END AS arguments
             FROM named n
             JOIN workflow_updates u ON u.run_id = n.run_id AND u.closed_at IS NULL
             LEFT JOIN json_to_recordset($8::json) AS w(run_id text, update_id text)
