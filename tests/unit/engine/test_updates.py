@@ -11,7 +11,7 @@ from dw_core.engine.update_tasks import update_of
 from dw_core.engine.updates import VALIDATION_REQUIRED
 from dw_core.limits import Limits
 from dw_core.payloads.codec import encode_blob
-from tests.unit.engine.commands import activity, apply, continued, finish, refuse, wait
+from tests.unit.engine.commands import activity, apply, child, continued, finish, refuse, wait
 from tests.unit.engine.world import World, accepted, rejected
 
 PARAMETER = {"name": "amount", "position": 0, "required": True, "type": "int", "allows_null": False}
@@ -327,6 +327,17 @@ def test_a_run_records_what_live_workers_declare(world: World) -> None:
     run_id = world.start()
     started = payload(world, run_id, "WorkflowStarted")
     assert {key: started[f"declared_{key}"] for key in CONTRACT} == CONTRACT
+
+
+def test_children_and_successors_record_what_is_declared_for_them(world: World) -> None:
+    world.memory.offered |= {"greet": CONTRACT, "child": CONTRACT | {"signals": ["other"]}}
+    run_id = world.start()
+    world.decide_with(child("child"), continued())
+    runs = [key[0] for key in world.memory.tables["runs"] if key[0] != run_id]
+    declared = {world.run(found).workflow_type: payload(world, found, "WorkflowStarted") for found in runs}
+    assert declared["child"]["declared_signals"] == ["other"]
+    assert declared["greet"]["declared_signals"] == ["go"]
+    assert rejected(world.signal("w", "nothing")).reason == "unknown_signal"
 
 
 @pytest.mark.parametrize("kind", ["signal", "update"])

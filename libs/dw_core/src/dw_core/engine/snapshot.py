@@ -70,6 +70,12 @@ class Snapshot(msgspec.Struct, kw_only=True):
                 return task
         return None
 
+    def offered_contract(self, queue: str, workflow_type: str, build_id: str | None) -> dict[str, Any] | None:
+        """What live workers declare for a new run; one without a contract takes every signal and update."""
+        asked = (queue, workflow_type, build_id)
+        found = (o.contract for o in self.offered if (o.queue, o.workflow_type, o.build_id) == asked)
+        return next(found, None)
+
     def fold(self, transition: Transition) -> None:
         """Take over the after images of a transition decided on this snapshot."""
         self.run = transition.run

@@ -23,7 +23,7 @@ def decide_start(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Out
     returned and gets a ``StartAccepted`` event; a refusal is recorded as a ``StartRejected`` event of an open run.
     """
     if snapshot.run is None:
-        return _start_new(start, _offered(snapshot, start), now)
+        return _start_new(start, _contract(snapshot, start), now)
     if start.duplicate_policy == "use-existing" and not snapshot.run.is_terminal:
         if snapshot.run.workflow_type != start.workflow_type:
             return Rejection(
@@ -35,11 +35,8 @@ def decide_start(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Out
     return _reject_duplicate(snapshot, start, now)
 
 
-def _offered(snapshot: Snapshot, start: StartWorkflow) -> dict[str, Any] | None:
-    """What live workers declare for the type on the queue; a run without a contract takes every signal and update."""
-    asked = (start.queue, start.workflow_type, start.compatibility)
-    found = (o.contract for o in snapshot.offered if (o.queue, o.workflow_type, o.build_id) == asked)
-    return next(found, None)
+def _contract(snapshot: Snapshot, start: StartWorkflow) -> dict[str, Any] | None:
+    return snapshot.offered_contract(start.queue, start.workflow_type, start.compatibility)
 
 
 def _start_new(start: StartWorkflow, contract: dict[str, Any] | None, now: datetime) -> Transition:

@@ -86,7 +86,9 @@ def _follower(writer: RunWriter, command: ContinueAsNew, starts_at: datetime, pa
 def _details(writer: RunWriter, follower: Run, command: ContinueAsNew) -> Details:
     details = writer.details
     arguments = command.arguments or details.arguments
-    contract = details.command_contract if follower.workflow_type == writer.run.workflow_type else None
+    contract = details.command_contract
+    if follower.workflow_type != writer.run.workflow_type:
+        contract = writer.snapshot.offered_contract(follower.queue, follower.workflow_type, follower.compatibility)
     return msgspec.structs.replace(details, run_id=follower.run_id, arguments=arguments, command_contract=contract)
 
 

@@ -214,11 +214,12 @@ def _updates(batch: Sequence[Input]) -> list[dict[str, object]]:
 
 def _starts(batch: Sequence[Input]) -> list[dict[str, object]]:
     """The kinds of runs that may be started, each once."""
-    asked = {
-        (change.namespace, change.queue, change.workflow_type, change.compatibility): None
-        for change in batch
-        if isinstance(change, StartWorkflow)
-    }
+    asked: dict[tuple[str | None, ...], None] = {}
+    for change in batch:
+        if isinstance(change, StartWorkflow):
+            asked[change.namespace, change.queue, change.workflow_type, change.compatibility] = None
+        elif isinstance(change, CompleteWorkflowTask) and change.parsed is not None:
+            asked.update(((change.namespace, *started, None), None) for started in change.parsed.started_types)
     names = ("namespace", "queue", "workflow_type", "build_id")
     return [dict(zip(names, key, strict=True)) for key in asked]
 
@@ -294,6 +295,9 @@ def _fill_contracts(
     if found:
         for (namespace, _), snapshot in by_instance.items():
             snapshot.offered = [one for one in found if one.namespace == namespace]
+        for snapshot in by_run.values():
+            if snapshot.run is not None:
+                snapshot.offered = [one for one in found if one.namespace == snapshot.run.namespace]
 
 
 async def _load_settled(transaction: Transaction, batch: Sequence[Input], by_run: dict[str, Snapshot]) -> None:

@@ -181,6 +181,15 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def started_types(self) -> list[tuple[str, str]]:
+        """Queue and type of the runs the batch starts, as far as it names both."""
+        return [
+            (c.queue, c.workflow_type)
+            for c in self.commands
+            if isinstance(c, StartChildWorkflow | ContinueAsNew) and c.queue is not None and c.workflow_type is not None
+        ]
+
+    @property
     def update_ids(self) -> list[str]:
         """The updates the batch reports on."""
         return [c.update_id for c in self.commands if isinstance(c, UPDATES)]
