@@ -210,7 +210,8 @@ async def test_the_declared_contract_guards_signals_and_updates(client: Client, 
     parameter = {"name": "amount", "position": 0, "required": True, "type": "int", "allows_null": False}
     handler = [{"name": "set", "parameters": [parameter]}]
     contract = {"signals": ["set"], "signal_contracts": handler, "updates": ["set"], "update_contracts": handler}
-    await client.register(workflow_command_contracts={"order": contract})
+    await client.register(supported_workflow_types=["order"], workflow_command_contracts={"order": contract})
+    await client.register("w-2", supported_activity_types=["charge"])
     await client.start()
     before = await client.events("w", (await client.control("GET", "/workflows/w")).json["run_id"])
     for kind in ("signal", "update"):

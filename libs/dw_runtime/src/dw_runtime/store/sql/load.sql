@@ -31,7 +31,7 @@ SELECT json_agg(l) FROM locked l;
 -- and their declared contract. The last part are the request ids of the polls in $5 ({lease_owner, poll_request_id}) that
 -- hold a lease: they repeat an earlier poll. $6 are the request ids of commands ({namespace, workflow_id, request_id}),
 -- $7 the timers that are due ({run_id, sequence}), $8 the updates ({run_id, update_id}) whose arguments are wanted, $9 the
--- starts ({namespace, queue, workflow_type, build_id}) that may record what live workers declare, $10 the seconds of
+-- starts ({namespace, queue, workflow_type, build_id}) that may record what the newest live worker declares, $10 the seconds of
 -- silence after which a worker declares nothing.
 WITH asked AS MATERIALIZED (
     SELECT COALESCE(k.run_id, i.current_run_id) AS run_id, bool_or(k.inbox) AS inbox, bool_or(k.closing) AS closing,
@@ -160,18 +160,19 @@ SELECT
     (
         SELECT json_agg(o)
         FROM (
-            SELECT k.namespace, k.queue, k.workflow_type, k.build_id, w.contract
+            SELECT k.namespace, k.queue, k.workflow_type, k.build_id, w.contracts -> k.workflow_type AS contract
             FROM json_to_recordset($9::json) AS k(namespace text, queue text, workflow_type text, build_id text)
             CROSS JOIN LATERAL (
-                SELECT w.workflow_command_contracts -> k.workflow_type AS contract
+                SELECT w.workflow_command_contracts AS contracts
                 FROM worker_registrations w
                 WHERE w.namespace = k.namespace AND w.task_queue = k.queue
                   AND (k.build_id IS NULL OR w.build_id = k.build_id)
+                  AND (w.supported_workflow_types = '{}' OR k.workflow_type = ANY(w.supported_workflow_types))
                   AND w.last_heartbeat_at > dw_now() - make_interval(secs => $10::integer)
-                  AND w.workflow_command_contracts -> k.workflow_type IS NOT NULL
-                ORDER BY w.last_heartbeat_at DESC, w.worker_id
+                ORDER BY k.workflow_type = ANY(w.supported_workflow_types) DESC, w.registered_at DESC, w.worker_id
                 LIMIT 1
             ) w
+            WHERE w.contracts -> k.workflow_type IS NOT NULL
         ) o
     ),
     (
