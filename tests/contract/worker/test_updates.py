@@ -10,6 +10,7 @@ import pytest
 from dw_core.payloads.codec import EMPTY_LIST_BLOB
 from tests.contract.shell_client import Answer, call
 from tests.contract.worker.client import COMPLETE, HI_BOB, NULL, WAITING, Client, fence, schedule
+from tests.harness.waiting import eventually
 from tests.harness.worker_plane import ServedPlane
 
 WAIT = {"type": "open_condition_wait", "condition_key": "ready"}
@@ -268,3 +269,29 @@ async def test_a_plain_task_comes_before_an_update_that_follows_a_signal(client:
     assert task["workflow_update_id"] is not None
     applied = [e["payload"] for e in task["history_events"] if e["event_type"] == "UpdateAccepted"]
     assert applied[0]["arguments"] == {"codec": "avro", "blob": EMPTY_LIST_BLOB}
+
+
+async def test_waiting_callers_share_one_look_a_second(client: Client, served: ServedPlane) -> None:
+    await waiting_run(client)
+    registry = served.plane.node.metrics.registry
+
+    def statements() -> float:
+        return registry.get_sample_value("dw_store_statements_total") or 0
+
+    callers = 40
+    asked = [asyncio.create_task(update(client, wait_for="completed", wait_timeout_seconds=2)) for _ in range(callers)]
+    await until_accepted(client, callers)
+    before = statements()
+    answers = await asyncio.gather(*asked)
+    assert [(answer.status, answer.json["wait_timed_out"]) for answer in answers] == [(202, True)] * callers
+    assert statements() - before < 1.5 * callers, "one read for each caller at its end, and the shared looks"
+
+
+async def until_accepted(client: Client, count: int) -> None:
+    """Wait until so many updates of the run are open."""
+    statement = "SELECT open_update_count FROM workflow_runs WHERE namespace = %s"
+
+    async def are_open() -> bool:
+        return await client.served.execute(statement, client.served.namespace) == [(count,)]
+
+    await eventually(are_open, f"{count} updates are open")
