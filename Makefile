@@ -12,7 +12,7 @@ PYTEST_ARGS ?=
 DEV_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help dev test lint format bench wheels lock lock-check clean
+.PHONY: help dev test lint format bench bench-sticky wheels lock lock-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ format: $(VENV)/.lint-installed ## Apply the formatter and the safe fixes
 
 bench: $(VENV)/.test-installed ## Measure one no-op workflow with one activity (BENCH_ARGS=...)
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+bench-sticky: $(VENV)/.test-installed ## Measure what workers read of long histories, with and without their own copy
+	@$(BIN)/python -m benchmarks.sticky $(BENCH_ARGS)
 
 wheels: $(VENV)/.lint-installed ## Build a wheel of every package into dist/
 	@rm -rf dist

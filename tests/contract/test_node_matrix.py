@@ -44,6 +44,7 @@ SERVED = frozenset(
         "activity_task_complete",
         "activity_task_fail",
         "activity_task_status",
+        "activity_task_renew_lease",
         "query_task_poll",
         "query_task_complete",
         "query_task_fail",

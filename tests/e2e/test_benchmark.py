@@ -48,3 +48,12 @@ def test_a_short_run_completes_workflows_and_fills_every_row(tmp_path: Path) -> 
         assert bar.name in done.stdout
     for heading in ("workflows/s", "p99 ms", "statements", "Postgres", "KiB per poll", "verdict"):
         assert heading in done.stdout
+
+
+def test_a_worker_that_keeps_a_long_history_reads_its_end_only() -> None:
+    command = [sys.executable, "-m", "benchmarks.sticky", "--events", "1000", "--steps", "2"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()[-2:]]
+    assert [row[:3] for row in rows] == [["1000", "no", "3.0"], ["1000", "yes", "2.0"]]
+    assert int(rows[1][3]) < int(rows[0][3])

@@ -15,7 +15,7 @@ from dw_api_ingress.handlers import control_handlers
 from dw_core.engine.claims import Claimant
 from dw_core.engine.commands.parsed import Parsed, WorkflowCommand
 from dw_core.engine.inputs import CompleteWorkflowTask
-from dw_core.engine.rows import TaskKind
+from dw_core.engine.rows import Task, TaskKind
 from dw_core.engine.transition import WakeKey
 from dw_core.ids import ulid
 from dw_core.limits import Limits
@@ -24,7 +24,7 @@ from dw_core.topology.placement import resolve
 from dw_runtime.auth.authenticator import build_authenticator
 from dw_runtime.auth.settings import AuthSettings
 from dw_runtime.http.shell import Shell, ShellSettings
-from dw_runtime.pump.claims import Claimed, Want
+from dw_runtime.pump.claims import Claimed, Looked, Want
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
 from dw_runtime.settings import load
@@ -50,15 +50,13 @@ class Polls:
         wanted = set(keys)
         return [want for want, _ in self._wants if want.key in wanted]
 
-    def settle(
-        self, wants: Sequence[Want], granted: Sequence[tuple[Want, Claimed]], leftover: set[WakeKey], *, looked: bool
-    ) -> None:
+    def settle(self, wants: Sequence[Want], granted: Sequence[tuple[Want, Claimed]], looked: Looked | None) -> None:
         for want, claimed in granted:
             entry = next(entry for entry in self._wants if entry[0] is want)
             self._wants.remove(entry)
             entry[1].set_result(claimed)
 
-    def take_idle(self, key: WakeKey, task_type: str, compatibility: str | None) -> Want | None:
+    def take_idle(self, task: Task) -> Want | None:
         return None
 
     def unchecked(self) -> list[Claimant]:

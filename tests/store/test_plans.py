@@ -43,7 +43,15 @@ GROWING = frozenset(
     )
 )
 BOUNDED = frozenset(
-    ("workflow_namespaces", "worker_registrations", "build_id_rollouts", "service_leases", "schema_migrations")
+    (
+        "workflow_namespaces",
+        "worker_registrations",
+        "build_id_rollouts",
+        "service_leases",
+        "schema_migrations",
+        "task_queue_shares",
+        "task_dispatch_counters",
+    )
 )
 """Tables whose size does not follow the number of workflows."""
 BOUNDED_WALKS = {"read_task_pressure": {"workflow_tasks_ready", "workflow_tasks_sweep", "workflow_tasks_owner"}}
@@ -78,10 +86,21 @@ RUN = {
     "open_child_count": 0,
     "pending_signal_count": 0,
     "open_wait": {"sequence": 9},
+    "selected_waits": [],
     "task_failure_count": 0,
     "replay_blocked": False,
 }
-TASK = QUEUE | {"run_id": RUN_ID, "task_number": 3, "position": 0, "slots": 10, "types": None, "page_size": 100}
+OWNER = {"lease_owner": "worker-1", "polls": 10, "leases_max": 100}
+TASK = QUEUE | {
+    "run_id": RUN_ID,
+    "task_number": 3,
+    "position": 0,
+    "slots": 10,
+    "owners": [OWNER],
+    "types": None,
+    "page_size": 100,
+}
+CAPS = {"queue_leases_max": 10, "namespace_leases_max": 99, "queue_dispatches_max": 99, "budget_group": "g"}
 POINT = {"run_id": RUN_ID, "task_number": 2, "sequence": 1, "attempt": 1}
 TIMER = {"run_id": RUN_ID, "sequence": 99, "kind": "timer", "status": "pending", "delay_seconds": 1}
 UPDATE = {"update_id": RUN_ID, "command_id": RUN_ID, "run_id": RUN_ID, "update_name": "set", "status": "accepted"}
@@ -139,7 +158,13 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     ),
     "read_pages": (rows({"run_id": RUN_ID, "up_to": 6, "page_size": 100}),),
     "read_settled": (rows(POINT),),
+    "read_members": (rows(GROUP), rows({"run_id": RUN_ID, "first": 1, "last": 3})),
     "pick_tasks": (rows(TASK),),
+    "lock_queues": (json.dumps(["claims/seed-1/ACTIVITY"]),),
+    "pick_shared_tasks": (rows(TASK | CAPS),),
+    "charge_shares": (rows(TASK | {"share": "a", "priority": 5, "began_at": 1, "ends_at": 2}),),
+    "count_dispatches": (rows(QUEUE | {"scope": "namespace", "dispatched": 1}),),
+    "forget_counters": (),
     "find_polled": (rows(TASK | {"lease_owner": "worker-1", "poll_request_id": "poll-1"}),),
     "read_history_page": (RUN_ID, 0, 6, 100),
     "look_around": (rows(QUEUE), rows({"lease_owner": "worker-1", "poll_request_id": "poll-1"})),
@@ -228,9 +253,25 @@ def test_no_statement_scans_a_growing_table(seeded: psycopg.Connection[tuple[Any
 
 def test_the_claim_walks_the_ready_index_in_its_order(seeded: psycopg.Connection[tuple[Any, ...]]) -> None:
     nodes = explain(seeded, "pick_tasks")
-    tasks = [node for node in nodes if node.get("Relation Name") == "workflow_tasks"]
-    assert [(node["Node Type"], node["Index Name"]) for node in tasks] == [("Index Scan", "workflow_tasks_ready")]
-    assert not any(node["Node Type"] in ("Sort", "Incremental Sort") for node in nodes)
+    locks = [node["Plans"][0] for node in nodes if node["Node Type"] == "LockRows"]
+    walks = [(node["Node Type"], node["Index Name"]) for node in locks if of_tasks(node)]
+    assert walks == [("Index Scan", "workflow_tasks_ready")]
+
+
+def of_tasks(node: dict[str, Any]) -> bool:
+    """Whether a node reads the open tasks."""
+    return node.get("Relation Name") == "workflow_tasks"
+
+
+def test_a_shared_claim_reads_the_head_of_each_share_from_an_index(
+    seeded: psycopg.Connection[tuple[Any, ...]],
+) -> None:
+    nodes = explain(seeded, "pick_shared_tasks")
+    heads = [node for node in nodes if node.get("Index Name") == "workflow_tasks_shared"]
+    assert len(heads) >= 3
+    assert all(node["Index Cond"].startswith("((namespace = ") for node in heads)
+    limits = [child for node in nodes if node["Node Type"] == "Limit" for child in node["Plans"] if of_tasks(child)]
+    assert {node["Index Name"] for node in limits} == {"workflow_tasks_shared", "workflow_tasks_ready"}
 
 
 def test_the_query_claim_walks_its_ready_index_in_its_order(seeded: psycopg.Connection[tuple[Any, ...]]) -> None:

@@ -12,6 +12,7 @@ from dw_core.leases.durations import (
     effective_lease_seconds,
     expires_at,
     is_expired,
+    needs_renewal,
     redelivery_backoff_seconds,
 )
 
@@ -36,6 +37,13 @@ def test_an_activity_lease_covers_its_start_to_close_timeout() -> None:
     assert activity_lease_seconds(300, None) == 300
     assert activity_lease_seconds(300, 30) == 300
     assert activity_lease_seconds(300, 900) == 900
+    assert activity_lease_seconds(300, 90_000) == 86_400
+
+
+def test_a_lease_is_renewed_when_a_tenth_of_it_has_passed() -> None:
+    assert not needs_renewal(NOW + timedelta(seconds=300), 300, NOW)
+    assert not needs_renewal(NOW + timedelta(seconds=270), 300, NOW)
+    assert needs_renewal(NOW + timedelta(seconds=269), 300, NOW)
 
 
 def test_a_lease_ends_at_its_expiry() -> None:

@@ -103,7 +103,6 @@ REQUIRED_CAPABILITIES = (
     "sticky_execution",
 )
 TRAPS = (
-    "activity_lease_renewal",
     "query_task_authority",
     "worker_deregistration_fencing",
     "observability_context",
@@ -121,7 +120,8 @@ def test_required_capabilities_are_present_and_those_with_consequences_are_absen
     assert [key for key in TRAPS if key in built] == []
     assert built["query_tasks"] is True
     assert built["query_task_poll_request_idempotency"] is True
-    assert built["sticky_execution"] == {"supported": False}
+    assert built["sticky_execution"]["supported"] is True
+    assert server_capabilities(CapabilityOptions(sticky_execution=False))["sticky_execution"]["supported"] is False
     assert built["supported_workflow_task_commands"] == list(SUPPORTED_COMMANDS)
 
 

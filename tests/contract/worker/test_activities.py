@@ -9,7 +9,7 @@ import pytest
 from tests.contract.worker.client import HI_BOB, NULL, QUEUE, WORKER, Client, attempt, schedule
 from tests.harness.worker_plane import ServedPlane, worker_plane
 
-VERBS = ("complete", "fail", "heartbeat", "status")
+VERBS = ("complete", "fail", "heartbeat", "status", "renew-lease")
 FAILURE: dict[str, Any] = {"message": "No funds.", "type": "CardDeclined", "class": "shop.CardDeclined"}
 RETRY = {"max_attempts": 2, "backoff_seconds": [0]}
 
@@ -28,7 +28,7 @@ async def test_the_task_has_everything_a_worker_runs_with(client: Client, served
     assert deadlines.keys() == {"start_to_close", "heartbeat"}
     assert all(deadline.endswith("Z") for deadline in deadlines.values())
     run_id = activity["run_id"]
-    assert activity.pop("lease_expires_at").endswith("Z")
+    assert activity.pop("lease_expires_at") > activity.pop("leased_at")
     assert activity == {
         "task_id": activity["task_id"],
         "workflow_id": "w",
@@ -222,6 +222,8 @@ class TestGuard:
         assert body["run_closed_at"].endswith("Z")
         if verb in ("heartbeat", "status"):
             assert (answer.status, body["heartbeat_recorded"]) == (200, False)
+        elif verb == "renew-lease":
+            assert (answer.status, body["lease_renewed"], body["run_status"]) == (409, False, "terminated")
         else:
             assert (answer.status, body["outcome"], body["recorded"]) == (409, "ignored", False)
             assert (body["run_status"], body["attempt_status"]) == ("terminated", "cancelled")
@@ -239,6 +241,8 @@ class TestGuard:
         if verb in ("heartbeat", "status"):
             assert (answer.status, body["can_continue"], body["reason"]) == (200, False, "attempt_closed")
             assert body["cancel_requested"] is False
+        elif verb == "renew-lease":
+            assert (answer.status, body["lease_renewed"], body["reason"]) == (409, False, "stale_attempt")
         else:
             assert (answer.status, body["recorded"], body["reason"]) == (409, False, "stale_attempt")
         assert await served.dump() == before

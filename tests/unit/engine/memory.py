@@ -54,7 +54,7 @@ UPDATED = {
     "activities": _updated_columns("activity_executions"),
     "timers": _updated_columns("workflow_timers", "end_timers"),
     "children": _updated_columns("workflow_child_calls", "move_child_calls"),
-    "groups": ["open_count"],
+    "groups": ["open_count", "selection"],
     "updates": _updated_columns("workflow_updates", "settle_updates"),
 }
 
@@ -150,6 +150,7 @@ class Memory:
             "lock_runs": self._lock_runs,
             "read_related": self._read_related,
             "read_settled": self._read_settled,
+            "read_members": self._read_members,
             "start_runs": self._start_runs,
             "advance": self._advance,
             "open_child_calls": self._inserting("children"),
@@ -291,6 +292,25 @@ class Memory:
         contracts = {run_id: self.details[run_id]["command_contract"] for run_id in sorted(run_ids & set(self.details))}
         return [{"run_id": run_id, "contract": contract} for run_id, contract in contracts.items() if contract]
 
+    def _read_members(self, groups: str, spans: str) -> list[Row]:
+        bases = {(g["run_id"], g["base_sequence"]) for g in _rows(groups)}
+        meant = {(s["run_id"], n) for s in _rows(spans) for n in range(s["first"], s["last"] + 1)}
+
+        def found(table: str, is_open: Callable[[Json], bool]) -> bytes | None:
+            rows = self.tables[table]
+            return _cell([rows[key] for key in sorted(meant) if key in rows and is_open(rows[key])])
+
+        tasks = [t for _, t in self.tasks() if t["kind"] == 1 and (t["run_id"], t["activity_sequence"]) in meant]
+        return [
+            (
+                _cell([self.tables["groups"][key] for key in sorted(bases) if key in self.tables["groups"]]),
+                _cell(tasks),
+                found("activities", lambda row: row["closed_at"] is None),
+                found("timers", lambda row: row["status"] == "pending"),
+                found("children", lambda row: row["closed_at"] is None),
+            )
+        ]
+
     def _read_settled(self, named: str) -> list[Row]:
         points = _rows(named)
         receipts = {(p["run_id"], p["task_number"]) for p in points}
@@ -314,14 +334,27 @@ class Memory:
     def _pick_tasks(self, named: str) -> list[Row]:
         picked: list[Row] = []
         for want in _rows(named):
-            found = [task for _, task in self.tasks() if self._is_claimable(task, want)]
-            picked.extend(self._picked(task, want["position"]) for task in found[: want["slots"]])
+            is_shared = any(task["fairness_key"] is not None for _, task in self.tasks() if self._is_wanted(task, want))
+            found = [] if is_shared else [task for _, task in self.tasks() if self._is_claimable(task, want)]
+            rooms = [max(owner["leases_max"] - self._leases(owner["lease_owner"], want), 0) for owner in want["owners"]]
+            slots = sum(min(owner["polls"], room) for owner, room in zip(want["owners"], rooms, strict=True))
+            picked.extend(self._picked(task, want["position"]) for task in found[:slots])
+            head: Row = (_encode(self.now), *[None] * 6, _encode(want["position"]))
+            picked.append((*head, _encode(rooms), _encode(is_shared)))
         return picked
+
+    def _leases(self, owner: str, want: Json) -> int:
+        return sum(task["lease_owner"] == owner and task["kind"] == want["kind"] for _, task in self.tasks())
+
+    def _is_wanted(self, task: Json, want: Json) -> bool:
+        return task["state"] == TaskState.READY and all(task[n] == want[n] for n in ("namespace", "queue", "kind"))
 
     def _is_claimable(self, task: Json, want: Json) -> bool:
         is_wanted = all(task[name] == want[name] for name in ("namespace", "queue", "kind"))
         is_due = task["state"] == TaskState.READY and datetime.fromisoformat(task["available_at"]) <= self.now
         is_overdue = task["sweep_at"] is not None and datetime.fromisoformat(task["sweep_at"]) <= self.now
+        if task["reserved_until"] is not None and datetime.fromisoformat(task["reserved_until"]) > self.now:
+            is_due = is_due and task["reserved_for"] in [owner["lease_owner"] for owner in want["owners"]]
         return is_wanted and is_due and not is_overdue and (want["types"] is None or task["task_type"] in want["types"])
 
     def _picked(self, task: Json, position: int) -> Row:
@@ -333,7 +366,7 @@ class Memory:
             tail: Row = (_encode(has_leased), _encode(activity), None, None)
         else:
             tail = (b"false", None, self.details[run_id]["arguments"].encode(), _page(self.of_run("events", run_id)))
-        return (_encode(self.now), _encode(task), _encode(run), *tail, _encode(position))
+        return (_encode(self.now), _encode(task), _encode(run), *tail, _encode(position), None, None)
 
     def _read_pages(self, asked: str) -> list[Row]:
         pages: list[Row] = []

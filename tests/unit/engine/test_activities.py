@@ -33,6 +33,7 @@ CALLS: list[Call] = [
     World.fail_activity,
     World.heartbeat_activity,
     World.check_activity,
+    World.renew_activity_lease,
 ]
 
 

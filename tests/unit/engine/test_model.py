@@ -25,11 +25,13 @@ from dw_core.engine.inputs import (
     InstanceInput,
     RecoverLeases,
     ReleaseClaim,
+    RenewActivityLease,
     StartWorkflow,
     TerminateWorkflow,
     WorkflowTaskInput,
 )
 from dw_core.engine.rows import Task, TaskKind
+from dw_core.engine.sticky import StickyClaim
 from dw_core.engine.transition import Rejection
 from dw_core.engine.update_tasks import update_of
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
@@ -37,6 +39,7 @@ from dw_core.limits import Limits
 from tests.unit.engine.commands import (
     activity,
     apply,
+    cancel_member,
     child,
     children,
     continued,
@@ -46,6 +49,7 @@ from tests.unit.engine.commands import (
     leaf,
     refuse,
     retrying,
+    select,
     side_effect,
     timer,
     version,
@@ -122,6 +126,14 @@ def child_starts(draw: st.DrawFn) -> Json:
     return child(**{name: value for name, value in fields.items() if value is not None})
 
 
+CALLS: st.SearchStrategy[Json] = st.sampled_from([activity("a"), timer(1), timer(40), child()])
+MEMBERS: st.SearchStrategy[list[Any]] = st.lists(
+    CALLS | st.sampled_from([wait("a"), wait("b", 10)]) | st.lists(CALLS, min_size=1, max_size=2),
+    min_size=1,
+    max_size=3,
+)
+
+
 @st.composite
 def batches(draw: st.DrawFn) -> list[Json]:
     """A batch of commands, now and then one that must be refused."""
@@ -138,6 +150,7 @@ def batches(draw: st.DrawFn) -> list[Json]:
                 st.integers(1, 2),
                 POLICIES,
             )
+            | st.builds(lambda base, members: select(base, *members), st.integers(1, 9), MEMBERS)
             | st.builds(lambda change, number: [version(change, number)], st.sampled_from("xy"), st.integers(0, 1))
             | st.builds(
                 lambda base, tree, policy: group(base, tree, retry_policy=policy), st.integers(1, 9), TREES, POLICIES
@@ -172,15 +185,24 @@ class Engine(RuleBasedStateMachine):
         return self.claimed[-min(back, len(self.claimed))]
 
     def _workflow_report(self, task: Task, data: st.DataObject) -> Input:
-        kind = data.draw(st.sampled_from(["complete", "complete", "complete", "again", "fail", "beat", "check"]))
+        kind = data.draw(st.sampled_from(["complete"] * 3 + ["again", "cancel", "fail", "beat", "check"]))
         changes = data.draw(CHANGED_FENCES)
         update_id = update_of(task)
         if update_id is not None and data.draw(st.integers(0, 4)):
             return completion(task, data.draw(st.sampled_from([apply(update_id), refuse(update_id)])), **changes)
         if kind == "complete":
-            return completion(task, *data.draw(batches()), **changes)
+            keeps = StickyClaim(
+                worker_id=task.lease_owner or "",
+                workflow_id=self.world.run(task.run_id).workflow_id,
+                run_id=task.run_id,
+                ttl_seconds=data.draw(st.sampled_from([2, 60])),
+            )
+            sticky = data.draw(st.sampled_from([None, None, keeps]))
+            return completion(task, *data.draw(batches()), sticky=sticky, **changes)
         if kind == "again":
             return completion(task, *self._recorded_group(task.run_id, data), **changes)
+        if kind == "cancel":
+            return completion(task, *self._cancelled_member(task.run_id, data), **changes)
         if kind == "fail":
             return failed_task(task, "boom", data.draw(TASK_FAILURES), **changes)
         fence = _fence(task) | changes
@@ -197,8 +219,31 @@ class Engine(RuleBasedStateMachine):
         leaves = [row for row in self.world.memory.of_run("activities", run_id) if row["group_base"] == base]
         return [leaf(row["parallel_group_path"], row["activity_type"]) for row in leaves]
 
+    def _cancelled_member(self, run_id: str, data: st.DataObject) -> list[Json]:
+        """The cancellation of a member of a recorded selection, or an invalid batch when there is none."""
+        groups = [row for row in self.world.memory.of_run("groups", run_id) if row["selection"] is not None]
+        if not groups:
+            return []
+        row = data.draw(st.sampled_from(groups))
+        leaves = [
+            found["payload"]["parallel_group_path"][0]
+            for found in self.world.events(run_id)
+            if found["payload"].get("parallel_group_path", [{}])[0].get("parallel_group_base_sequence")
+            == row["base_sequence"]
+        ]
+        outer = data.draw(st.sampled_from(leaves))
+        return [
+            cancel_member(
+                row["base_sequence"],
+                row["size"],
+                outer["selection_member_index"],
+                outer["selection_member_base_sequence"],
+                member_size=outer["selection_member_size"],
+            )
+        ]
+
     def _activity_report(self, task: Task, data: st.DataObject) -> Input:
-        kind = data.draw(st.sampled_from(["complete", "complete", "fail", "fail", "beat", "check"]))
+        kind = data.draw(st.sampled_from(["complete", "complete", "fail", "fail", "beat", "renew", "check"]))
         changes = data.draw(CHANGED_FENCES)
         if kind == "complete":
             return activity_result(task, **changes)
@@ -207,6 +252,8 @@ class Engine(RuleBasedStateMachine):
         fence = _fence(task) | {"sequence": task.activity_sequence} | changes
         if kind == "beat":
             return HeartbeatActivity(**fence, lease_seconds=LEASE_SECONDS, progress={"n": 1})
+        if kind == "renew":
+            return RenewActivityLease(**fence, lease_seconds=LEASE_SECONDS)
         return CheckActivity(**fence)
 
     def _report(self, data: st.DataObject) -> Input:
@@ -233,6 +280,8 @@ class Engine(RuleBasedStateMachine):
             assert self.world.memory.instances[NAMESPACE, change.workflow_id] == reply["run_id"], "34, 36"
         if isinstance(change, HeartbeatActivity) and isinstance(reply, dict) and reply["can_continue"]:
             assert reply["run_closed_at"] is None, "30: a heartbeat never continues a closed run"
+        if isinstance(change, RenewActivityLease) and isinstance(reply, dict):
+            assert not self.world.run(change.run_id).is_terminal, "30: a lease of a closed run is never renewed"
 
     @initialize()
     def begin(self) -> None:
@@ -359,13 +408,14 @@ class Engine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """21: with a live worker, a live sweep and a signal for who waits for one, every run comes to its end."""
-        for _ in range(200):
+        for step in range(900):
             if all(self.world.run(key[0]).is_terminal for key in self.world.memory.tables["runs"]):
                 return
-            self.world.later(LEASE_SECONDS)
+            self.world.later(1 if step % 30 else LEASE_SECONDS)  # nobody is always too late for a start-by deadline
             self.world.sweep()
             for namespace, workflow_id in list(self.world.memory.instances):
-                if self.world.run(self.world.memory.instances[namespace, workflow_id]).open_wait is not None:
+                run = self.world.run(self.world.memory.instances[namespace, workflow_id])
+                if run.open_wait is not None or run.selected_waits:
                     accepted(self.world.signal(workflow_id))
             for found in self.world.poll(TaskKind.ACTIVITY, slots=50):
                 accepted(self.world.complete_activity(found.task))
@@ -373,7 +423,11 @@ class Engine(RuleBasedStateMachine):
                 update_id = update_of(found.task)
                 self.world.complete(found.task, finish() if update_id is None else apply(update_id))
             self.watch.look()
-        raise AssertionError("21: a run never ends")
+        raise AssertionError(f"21: a run never ends: {self._open_runs()}")
+
+    def _open_runs(self) -> list[Any]:
+        runs = [self.world.run(key[0]) for key in self.world.memory.tables["runs"]]
+        return [(run, self.world.types(run.run_id)) for run in runs if not run.is_terminal]
 
 
 def _fence(task: Task) -> dict[str, Any]:

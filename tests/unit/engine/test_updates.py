@@ -11,7 +11,7 @@ from dw_core.engine.update_tasks import update_of
 from dw_core.engine.updates import VALIDATION_REQUIRED
 from dw_core.limits import Limits
 from dw_core.payloads.codec import encode_blob
-from tests.unit.engine.commands import activity, apply, child, continued, finish, refuse, wait
+from tests.unit.engine.commands import activity, apply, child, continued, finish, refuse, select, timer, wait
 from tests.unit.engine.world import World, accepted, rejected
 
 PARAMETER = {"name": "amount", "position": 0, "required": True, "type": "int", "allows_null": False}
@@ -98,6 +98,21 @@ def test_an_update_that_nothing_waits_for_leaves_the_run_with_its_activity(world
     accepted(world.complete(world.claim_workflow().task, apply(update_id)))
     assert payload(world, run_id, "UpdateCompleted")["sequence"] == 1
     assert world.workflow_task(run_id) is None
+
+
+def test_an_applied_update_meets_the_selected_condition(world: World) -> None:
+    run_id = world.start()
+    world.decide_with(*select(1, timer(60), wait("chosen")))
+    update_id = accepted(world.update())["update_id"]
+    accepted(world.complete(world.claim_workflow().task, apply(update_id)))
+    assert world.types(run_id)[-4:] == [
+        "UpdateApplied",
+        "ConditionWaitSatisfied",
+        "SelectionResolved",
+        "UpdateCompleted",
+    ]
+    assert payload(world, run_id, "UpdateApplied")["sequence"] == 2
+    assert update_of(world.claim_workflow().task) is None
 
 
 def test_a_plain_wake_goes_before_an_update(world: World) -> None:

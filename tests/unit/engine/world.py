@@ -28,6 +28,7 @@ from dw_core.engine.inputs import (
     HeartbeatActivity,
     HeartbeatWorkflowTask,
     Input,
+    RenewActivityLease,
     SignalWorkflow,
     StartWorkflow,
     SweepTask,
@@ -38,6 +39,7 @@ from dw_core.engine.inputs import (
 )
 from dw_core.engine.rows import Activity, Details, Run, Task, TaskKind, Update
 from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.sticky import StickyClaim
 from dw_core.engine.transition import Rejection, Transition, WakeKey
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.ids import ulid
@@ -136,10 +138,12 @@ class World:
             self.dispatched += [claimed for _, claimed in with_pages(granted, rows[0] if rows else ())]
         return replies
 
-    def take_idle(self, key: WakeKey, task_type: str, compatibility: str | None) -> Want | None:
+    def take_idle(self, task: Task) -> Want | None:
         """The first held poll of a queue (tasks here have any type and no build)."""
-        assert task_type and compatibility is None
-        found = next((want for want in self.held if want.key == key), None)
+        assert task.task_type and task.compatibility is None
+        key = WakeKey(task.namespace, task.kind, task.queue)
+        held = (want for want in self.held if want.key == key)
+        found = next((want for want in held if task.reserved_for in (None, want.claimant.lease_owner)), None)
         if found is not None:
             self.held.remove(found)
         return found
@@ -242,8 +246,7 @@ class World:
         """What ``slots`` held polls of one worker are granted."""
         claims = Claims([poll(kind, owner, queue, lease_seconds)] * slots)
         claims.match(*_finish(self._transaction.ask(claims.calls)))
-        if not claims.writes.is_empty:
-            _finish(self._transaction.ask(claims.writes.calls()))
+        _finish(self._transaction.ask(claims.writes()))
         return [claimed for _, claimed in claims.granted]
 
     def claim_workflow(self, owner: str = "worker") -> Claimed:
@@ -271,6 +274,13 @@ class World:
     def complete(self, task: Task, *commands: Json, **changes: Any) -> Reply:
         """Report commands on a leased workflow task."""
         return self.submit(completion(task, *commands, **changes))
+
+    def complete_keeping(self, task: Task, *commands: Json, ttl_seconds: int = 60, **changes: Any) -> Reply:
+        """Report commands and that the worker keeps the run's history."""
+        run = self.run(task.run_id)
+        claim: Json = {"worker_id": task.lease_owner, "workflow_id": run.workflow_id, "run_id": run.run_id}
+        sticky = StickyClaim(**(claim | {"ttl_seconds": ttl_seconds} | changes))
+        return self.complete(task, *commands, sticky=sticky)
 
     def fail(self, task: Task, message: str = "boom", failure_type: str | None = None, **changes: Any) -> Reply:
         """Report a failure of a leased workflow task."""
@@ -300,6 +310,10 @@ class World:
         """Report progress of an attempt."""
         beat = _attempt(task) | {"lease_seconds": LEASE_SECONDS, "progress": progress}
         return self.submit(HeartbeatActivity(**(beat | changes)))
+
+    def renew_activity_lease(self, task: Task, **changes: Any) -> Reply:
+        """Renew the lease of an attempt."""
+        return self.submit(RenewActivityLease(**(_attempt(task) | {"lease_seconds": LEASE_SECONDS} | changes)))
 
     def check_activity(self, task: Task, **changes: Any) -> Reply:
         """Ask for the status of an attempt."""

@@ -52,6 +52,19 @@ SECONDS_MAX = 1_000_000_000
 REPLAY_BLOCKED_AFTER_FAILURES = 5
 """Consecutive replay failures after which a run is marked as blocked (engine §4.6)."""
 
+ACTIVITY_LEASE_MAX_SECONDS = 86_400
+"""The longest lease of an activity attempt: workers refuse a longer one (worker-plane §16.2)."""
+
+STICKY_WAIT_SECONDS = 1.0
+"""How long a workflow task waits for the worker that keeps its run's history before any worker may take it."""
+
+STICKY_PAGE_EVENTS = 2
+"""Events that a worker is sent of a long history it keeps: ``StartAccepted`` and ``WorkflowStarted``, which it needs to
+recognise the history (engine §4.8)."""
+
+STICKY_TTL_SECONDS_DEFAULT = 300
+"""The longest time for which a run prefers the worker that keeps its history, unless it is configured."""
+
 HEARTBEAT_EVENT_INTERVAL_SECONDS = 60
 """History keeps one heartbeat event for every such part of an attempt's life; every heartbeat renews the lease."""
 

@@ -9,6 +9,7 @@ from dw_core.engine.inputs import (
     CompleteActivity,
     FailActivity,
     HeartbeatActivity,
+    RenewActivityLease,
 )
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import Rejection
@@ -88,6 +89,11 @@ class ActivityTasks:
         report = await self._fence(namespace, task_id, attempt_id, lease_owner)
         change = HeartbeatActivity(**report, lease_seconds=self._lease_seconds, progress=progress or None)
         return settle(await self._pump.submit(change))
+
+    async def renew_lease(self, namespace: str, task_id: str, attempt_id: str, lease_owner: str) -> dict[str, Any]:
+        """Keep the lease; see the protocol."""
+        report = await self._fence(namespace, task_id, attempt_id, lease_owner)
+        return settle(await self._pump.submit(RenewActivityLease(**report, lease_seconds=self._lease_seconds)))
 
     async def _fence(self, namespace: str, task_id: str, attempt_id: str, lease_owner: str) -> dict[str, Any]:
         """The members every report carries.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from dw_core.engine.sticky import StickyClaim
 from dw_matching.seats import Poll
 
 
@@ -33,9 +34,15 @@ class WorkflowTaskBridge(Protocol):
         """One page: ``history_events``, ``has_more``, ``next_after_sequence``, ``total_history_events``."""
 
     async def complete(
-        self, namespace: str, task_id: str, lease_owner: str, attempt: int, commands: Sequence[dict[str, Any]]
+        self,
+        namespace: str,
+        task_id: str,
+        lease_owner: str,
+        attempt: int,
+        commands: Sequence[dict[str, Any]],
+        sticky: StickyClaim | None = None,
     ) -> dict[str, Any]:
-        """Apply commands and close the task."""
+        """Apply commands and close the task; ``sticky`` says that the worker keeps the run's history."""
 
     async def fail(
         self,
@@ -83,3 +90,6 @@ class ActivityTaskBridge(Protocol):
         self, namespace: str, task_id: str, attempt_id: str, lease_owner: str, progress: dict[str, Any]
     ) -> dict[str, Any]:
         """Renew lease and heartbeat deadline and keep the progress."""
+
+    async def renew_lease(self, namespace: str, task_id: str, attempt_id: str, lease_owner: str) -> dict[str, Any]:
+        """Renew the lease and nothing else."""

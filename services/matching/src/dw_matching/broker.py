@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from dw_core.engine.claims import Claimant
-from dw_core.engine.rows import TaskKind
+from dw_core.engine.rows import Task, TaskKind
+from dw_core.engine.sticky import replay_mode
 from dw_core.engine.transition import WakeKey
+from dw_core.workers.admission import AdmissionRules
 from dw_matching.seats import Grant, Queue, Seat
-from dw_runtime.pump.claims import Want
+from dw_runtime.pump.claims import LEASES_UNLIMITED, Claimed, Looked, Owner, Want
 from dw_runtime.telemetry.metrics import Metrics
 from dw_runtime.wake.bus import WakeBus
 
@@ -20,6 +22,9 @@ BUSY_PAUSE_SECONDS: Final = 0.005
 
 QUERY_PAUSE_SECONDS: Final = 0.05
 """The same for queries that wait for the end of their run's leased workflow task."""
+
+SHARED_SECONDS: Final = 60.0
+"""How long a queue is claimed from under its lock after tasks with a fairness key have been seen on it."""
 
 METRIC_KIND: Final = {
     TaskKind.WORKFLOW: "workflow_task",
@@ -39,7 +44,7 @@ class Broker:
     A queue is looked at when a poll arrives and the queue is not known to be empty for it, when a wake names it, and
     when the once-a-second lookout has found something ready. An idle poll costs no SQL. ``probe`` hands keys to their
     claimer; ``release`` gives back a task that was leased to a poll whose client had gone; ``hung_up`` is told of
-    workers (namespace, id) whose client went away during a poll.
+    workers (namespace, id) whose client went away during a poll; ``rules`` are the caps of queues.
     """
 
     def __init__(
@@ -49,7 +54,10 @@ class Broker:
         probe: Callable[[Iterable[WakeKey]], None],
         release: Callable[[Grant], None],
         hung_up: Callable[[str, str], None] = lambda namespace, worker_id: None,
+        rules: AdmissionRules | None = None,
     ) -> None:
+        self._rules = rules or AdmissionRules()
+        self._rooms: dict[Owner, int] = {}
         self._metrics = metrics
         self._probe = probe
         self._release = release
@@ -75,10 +83,12 @@ class Broker:
         build_id: str | None,
         page_size: int,
         is_single_look: bool = False,
+        leases_max: int = LEASES_UNLIMITED,
     ) -> Seat:
         """Hold a poll. A repeat of a held poll takes its place; the old connection is dead (worker-plane §7.5).
 
         ``is_single_look`` ends the poll with the first look at its queue: a poll with a window of 0 seconds.
+        ``leases_max`` caps the leases of its worker.
         """
         seat = Seat(
             key=key,
@@ -89,6 +99,8 @@ class Broker:
             future=asyncio.get_running_loop().create_future(),
             is_unchecked=claimant.poll_request_id is not None,
             is_single_look=is_single_look,
+            leases_max=leases_max,
+            limits=self._rules.limits(key.namespace, key.kind, key.queue),
         )
         if claimant.poll_request_id is not None:
             identity = (key, claimant.lease_owner, claimant.poll_request_id)
@@ -124,6 +136,8 @@ class Broker:
             if self._by_request.get(identity) is seat:
                 del self._by_request[identity]
         if not seat.future.done():
+            if seat.is_throttled:
+                self._metrics.polls_throttled[METRIC_KIND[seat.key.kind]].inc()
             seat.future.set_result(None)
 
     def hang_up(self, seat: Seat) -> None:
@@ -179,6 +193,8 @@ class Broker:
             del self.queues[key]
             if self._bus is not None:
                 self._bus.ignore(key)
+        present = {seat.owner for queue in self.queues.values() for seat in queue.seats}
+        self._rooms = {owner: room for owner, room in self._rooms.items() if owner in present}
         return list(self.queues)
 
     # -- repeated polls ----------------------------------------------------------------------------------------------
@@ -205,14 +221,20 @@ class Broker:
 
     # -- the claimer's side --------------------------------------------------------------------------------------------
 
-    def take_idle(self, key: WakeKey, task_type: str, compatibility: str | None) -> Want | None:
-        """The first poll that may take such a task without a look: its queue is known to be empty for it."""
-        queue = self.queues.get(key)
+    def take_idle(self, task: Task) -> Want | None:
+        """The first poll that may take this task without a look: its queue is known to be empty for it.
+
+        Caps must be known to leave room for it: those of a queue are known only under its lock, and how many leases a
+        worker holds from the newest look.
+        """
+        queue = self.queues.get(WakeKey(task.namespace, task.kind, task.queue))
         if queue is None or not queue.empty_for:
             return None
         for seat in queue.idle:
-            is_free = not (seat.is_over or seat.is_unchecked)
-            if is_free and seat.fit in queue.empty_for and seat.takes(task_type, compatibility):
+            is_free = not (seat.is_over or seat.is_unchecked or seat.limits)
+            room = self._rooms.get(seat.owner, 0)
+            if is_free and room and seat.fit in queue.empty_for and seat.takes(task):
+                self._rooms[seat.owner] = room - 1
                 return queue.begin_claim(seat)
         return None
 
@@ -230,12 +252,16 @@ class Broker:
             found += [queue.begin_claim(seat) for seat in list(queue.idle) if not seat.is_over]
         return found
 
-    def settle(
-        self, wants: Sequence[Want], granted: Sequence[tuple[Want, Grant]], leftover: set[WakeKey], *, looked: bool
-    ) -> None:
+    def settle(self, wants: Sequence[Want], granted: Sequence[tuple[Want, Grant]], looked: Looked | None) -> None:
         """The transaction has ended: hand out what it granted and remember which queues it found empty."""
         for want, claimed in granted:
             self._deliver(_seat(want), claimed)
+        if looked is not None:
+            self._rooms.update(looked.rooms)
+            for key in looked.shared & self.queues.keys():
+                self.queues[key].shared_until = time.monotonic() + SHARED_SECONDS
+        throttled = set() if looked is None else {id(token) for token in looked.throttled}
+        leftover: set[WakeKey] = set() if looked is None else looked.leftover
         again: set[WakeKey] = set()
         for want in wants:
             seat = _seat(want)
@@ -243,15 +269,16 @@ class Broker:
             if queue is None or seat not in queue.seats:
                 continue
             queue.end_claim(seat)
-            if looked:
+            if looked is not None:
                 self._check(seat)
+                seat.is_throttled = id(seat) in throttled
             elif seat.claimant.poll_request_id is not None:
                 # A failed commit may have leased a task all the same: compare before anything else is granted.
                 seat.is_unchecked = True
                 self._unchecked[seat] = None
             if seat.is_over or seat.is_single_look:
                 self.leave(seat)
-            elif looked and want.key not in leftover:
+            elif looked is not None and want.key not in leftover and not seat.is_throttled:
                 if queue.wakes == seat.looked_after_wakes:
                     queue.empty_for.add(seat.fit)
                 else:
@@ -270,6 +297,9 @@ class Broker:
             self._release(claimed)
             return
         self._metrics.claims[METRIC_KIND[seat.key.kind]].inc()
+        mode = replay_mode(claimed.run, claimed.task) if isinstance(claimed, Claimed) else None
+        if mode is not None:
+            self._metrics.sticky_claims["hit" if mode == "sticky_hit_expected" else "miss"].inc()
         seat.future.set_result(claimed)
         self.leave(seat)
 

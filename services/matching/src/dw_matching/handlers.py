@@ -6,10 +6,11 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from dw_core.engine.sticky import StickyClaim
 from dw_core.engine.transition import Rejection
 from dw_core.history.paging import decode_page_token
 from dw_core.ids import NewId
-from dw_core.limits import HEARTBEAT_DETAILS_BYTES_MAX, HISTORY_PAGE_SIZE_DEFAULT
+from dw_core.limits import HEARTBEAT_DETAILS_BYTES_MAX, HISTORY_PAGE_SIZE_DEFAULT, STICKY_TTL_SECONDS_DEFAULT
 from dw_core.protocol.describe import clamp_long_poll_timeout
 from dw_core.protocol.problems import Invalid, Problem
 from dw_core.protocol.requests_worker import (
@@ -17,7 +18,9 @@ from dw_core.protocol.requests_worker import (
     ActivityTaskFail,
     ActivityTaskHeartbeat,
     ActivityTaskPoll,
+    ActivityTaskRenewLease,
     ActivityTaskStatus,
+    StickyCache,
     TaskPoll,
     WorkerHeartbeat,
     WorkerRegister,
@@ -36,10 +39,14 @@ from dw_matching.registry import Registry
 from dw_matching.seats import Poll
 from dw_matching.workflow_bridge import WorkflowTasks
 from dw_runtime.http.call import Call, Handlers, Reply
+from dw_runtime.pump.claims import LEASES_UNLIMITED
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the handlers publish and default to; all in seconds except the page size (events) and the poll cap."""
+    """What the handlers publish and default to; all in seconds except the page size (events) and the poll cap.
+
+    ``sticky_ttl_seconds`` 0 switches sticky execution off.
+    """
 
     poll_timeout_seconds: int
     heartbeat_interval_seconds: int
@@ -48,6 +55,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     held_polls_max: int = 10_000
     query_polls_max: int = 10_000
     query_poll_seconds: int = 5
+    sticky_ttl_seconds: int = STICKY_TTL_SECONDS_DEFAULT
 
 
 class WorkerHandlers:
@@ -87,6 +95,7 @@ class WorkerHandlers:
             "activity_task_complete": self.complete_activity,
             "activity_task_fail": self.fail_activity,
             "activity_task_status": self.activity_status,
+            "activity_task_renew_lease": self.renew_activity_lease,
         }
 
     # -- workers -----------------------------------------------------------------------------------------------------
@@ -155,20 +164,26 @@ class WorkerHandlers:
         worker = await self.admit(call, request)
         if UPDATE_VALIDATION in kinds:
             require_capability(worker)
-        poll = self.poll(call, worker, frozenset(worker.supported_workflow_types) or None)
+        types = frozenset(worker.supported_workflow_types) or None
+        ending = Ending()
+        poll = self.poll(call, worker, types, leases_max=worker.max_concurrent_workflow_tasks, ending=ending)
         self._polls.bind(poll, kinds)
         with Held(self, call, request, "workflow_task"):
             task = await self._polls.poll(poll, kinds)
-        return await self.polled(call, worker, task)
+        return await self.polled(call, worker, task, ending)
 
     async def poll_activity_task(self, call: Call) -> Reply:
         """Hold an activity poll; a worker without activity types waits in vain (worker-plane §7.6)."""
         request: ActivityTaskPoll = call.body
         worker = await self.admit(call, request)
         types = frozenset(worker.supported_activity_types)
+        ending = Ending()
         with Held(self, call, request, "activity_task"):
-            task = await self._activity_tasks.poll(self.poll(call, worker, types))
-        return await self.polled(call, worker, task)
+            poll = self.poll(call, worker, types, leases_max=worker.max_concurrent_activity_tasks, ending=ending)
+            task = await self._activity_tasks.poll(poll)
+        # Workers that renew their leases measure them from the moment of the grant (worker-plane §16.2).
+        members = {} if task is None else {"server_time": task["leased_at"]}
+        return await self.polled(call, worker, task, ending, members)
 
     async def admit(self, call: Call, poll: TaskPoll) -> Registration:
         """The registration of a polling worker; raises the refusals of worker-plane §7.4."""
@@ -179,9 +194,19 @@ class WorkerHandlers:
         return worker
 
     def poll(
-        self, call: Call, worker: Registration, types: frozenset[str] | None, default_seconds: int | None = None
+        self,
+        call: Call,
+        worker: Registration,
+        types: frozenset[str] | None,
+        default_seconds: int | None = None,
+        *,
+        leases_max: int = LEASES_UNLIMITED,
+        ending: Ending | None = None,
     ) -> Poll:
-        """The long poll of a request; ``default_seconds`` is its window when it names none."""
+        """The long poll of a request; ``default_seconds`` is its window when it names none.
+
+        ``leases_max`` caps the leases of its worker; ``ending`` is told how it ends.
+        """
         request: TaskPoll = call.body
         default = self.settings.poll_timeout_seconds if default_seconds is None else default_seconds
         return Poll(
@@ -194,17 +219,29 @@ class WorkerHandlers:
             timeout_seconds=clamp_long_poll_timeout(request.timeout_seconds, default_seconds=default),
             page_size=getattr(request, "history_page_size", None) or self.settings.history_page_size,
             accept_encoding=getattr(request, "accept_history_encoding", None),
+            leases_max=leases_max,
             on_hold=None if call.hangup is None else call.hangup.notify,
+            on_throttled=None if ending is None else ending.throttle,
         )
 
-    async def polled(self, call: Call, worker: Registration, task: dict[str, Any] | None) -> Reply:
-        """The answer to a poll; raises ``worker_draining`` when its worker has been drained meanwhile."""
+    async def polled(
+        self,
+        call: Call,
+        worker: Registration,
+        task: dict[str, Any] | None,
+        ending: Ending | None = None,
+        members: dict[str, Any] | None = None,
+    ) -> Reply:
+        """The answer to a poll, a granted one with ``members``; a cap that was the reason for its end is told.
+
+        Raises ``worker_draining`` when its worker has been drained meanwhile.
+        """
         if task is not None:
-            return Reply({"task": task, "poll_status": "leased"})
+            return Reply({"task": task, "poll_status": "leased", **(members or {})})
         now = await self._registry.polling(call.namespace, worker.worker_id)
         if now is not None and now.is_draining:
             _refuse(draining(now))
-        return Reply({"task": None, "poll_status": "empty"})
+        return Reply({"task": None, "poll_status": "empty" if ending is None else ending.status})
 
     # -- workflow tasks ----------------------------------------------------------------------------------------------
 
@@ -239,8 +276,24 @@ class WorkerHandlers:
         task_id = call.params["task_id"]
         return Reply(
             await self._workflow_tasks.complete(
-                call.namespace, task_id, request.lease_owner, request.workflow_task_attempt, request.commands
+                call.namespace,
+                task_id,
+                request.lease_owner,
+                request.workflow_task_attempt,
+                request.commands,
+                self._sticky(request.sticky_cache),
             )
+        )
+
+    def _sticky(self, cache: StickyCache | None) -> StickyClaim | None:
+        """What a completion says of its worker's cache; nothing where sticky execution is switched off."""
+        if cache is None or not self.settings.sticky_ttl_seconds:
+            return None
+        return StickyClaim(
+            worker_id=cache.worker_id,
+            workflow_id=cache.workflow_id,
+            run_id=cache.run_id,
+            ttl_seconds=min(cache.ttl_seconds, self.settings.sticky_ttl_seconds),
         )
 
     async def fail_workflow_task(self, call: Call) -> Reply:
@@ -309,6 +362,26 @@ class WorkerHandlers:
                 call.namespace, call.params["task_id"], request.activity_attempt_id, request.lease_owner
             )
         )
+
+    async def renew_activity_lease(self, call: Call) -> Reply:
+        """Keep an attempt's lease."""
+        request: ActivityTaskRenewLease = call.body
+        return Reply(
+            await self._activity_tasks.renew_lease(
+                call.namespace, call.params["task_id"], request.activity_attempt_id, request.lease_owner
+            )
+        )
+
+
+class Ending:
+    """How a poll without a task has ended: ``empty``, or ``throttled`` when a cap kept it from one."""
+
+    def __init__(self) -> None:
+        self.status = "empty"
+
+    def throttle(self) -> None:
+        """A cap was the reason."""
+        self.status = "throttled"
 
 
 class Held:

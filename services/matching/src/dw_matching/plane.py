@@ -28,6 +28,7 @@ from dw_matching.validation_bridge import UpdateValidations
 from dw_matching.validation_handlers import UpdateValidationHandlers
 from dw_matching.workflow_bridge import WorkflowTasks
 from dw_runtime.http.call import Handlers
+from dw_runtime.node.limits import admission_rules
 from dw_runtime.node.node import Node, new_id
 from dw_runtime.process.background import Background
 from dw_runtime.settings import Settings
@@ -44,6 +45,7 @@ class WorkerPlane:
     """Everything under ``/api/worker`` of one process, and the recovery of lost leases."""
 
     def __init__(self, settings: Settings, entry_point: str) -> None:
+        self._settings = settings
         self.node = Node(
             settings,
             entry_point,
@@ -103,7 +105,13 @@ class WorkerPlane:
         self._releases: set[asyncio.Task[object]] = set()
 
     def _make_broker(self, metrics: Metrics) -> Broker:
-        self.broker = Broker(metrics, probe=self._probe, release=self._release, hung_up=self._hung_up)
+        self.broker = Broker(
+            metrics,
+            probe=self._probe,
+            release=self._release,
+            hung_up=self._hung_up,
+            rules=admission_rules(self._settings),
+        )
         return self.broker
 
     def _probe(self, keys: Iterable[WakeKey]) -> None:
@@ -161,6 +169,9 @@ class WorkerPlane:
                 held_polls_max=settings.polling.long_polls_max,
                 query_polls_max=settings.polling.query_polls_max,
                 query_poll_seconds=settings.polling.query_poll_timeout_seconds,
+                sticky_ttl_seconds=(
+                    settings.fleet.sticky_execution_ttl_seconds if settings.fleet.sticky_execution_enabled else 0
+                ),
             ),
             new_id=new_id,
         )

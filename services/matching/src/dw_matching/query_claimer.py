@@ -15,7 +15,7 @@ from dw_core.queries.task import QueryTask
 from dw_matching.broker import Broker
 from dw_matching.query_claims import ClaimedQuery
 from dw_runtime.process.background import Background
-from dw_runtime.pump.claims import Want
+from dw_runtime.pump.claims import Looked, Want
 from dw_runtime.store.database import Database, Row
 from dw_runtime.store.loading import encode_rows
 from dw_runtime.telemetry.condition import Condition
@@ -75,7 +75,7 @@ class QueryClaimer(Background):
         except _ERRORS as error:
             self._condition.failed(error)
         finally:
-            self._broker.settle(wants, granted, leftover, looked=looked)
+            self._broker.settle(wants, granted, Looked(leftover=leftover) if looked else None)
 
     async def _renew(self, wants: Sequence[Want]) -> Granted:
         """Polls that repeat one that was granted a query get the same lease, refreshed (worker-plane §7.5)."""

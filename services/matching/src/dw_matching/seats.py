@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import msgspec
 
 from dw_core.engine.claims import Claimant
+from dw_core.engine.rows import Task
 from dw_core.engine.transition import WakeKey
 from dw_core.limits import HISTORY_PAGE_SIZE_DEFAULT, LONG_POLL_DEFAULT_SECONDS
+from dw_core.workers.admission import QueueLimits
 from dw_matching.query_claims import ClaimedQuery
-from dw_runtime.pump.claims import Claimed, Want
+from dw_runtime.pump.claims import LEASES_UNLIMITED, Claimed, Owner, Want
 
 Grant = Claimed | ClaimedQuery
 """A task leased to a poll."""
@@ -25,7 +28,8 @@ class Poll(msgspec.Struct, frozen=True, kw_only=True):
 
     ``types`` None takes any task type; an empty set takes none. ``timeout_seconds`` 0 looks once. ``page_size`` counts
     history events of the first page, ``accept_encoding`` asks for a compressed one. ``on_hold`` is called with a
-    function that ends the poll, for a caller that notices that its client has gone.
+    function that ends the poll, for a caller that notices that its client has gone. ``leases_max`` caps the leases of
+    its worker; ``on_throttled`` is called when the poll ends without a task and a cap was the reason.
     """
 
     namespace: str
@@ -37,7 +41,9 @@ class Poll(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: float = LONG_POLL_DEFAULT_SECONDS
     page_size: int = HISTORY_PAGE_SIZE_DEFAULT
     accept_encoding: str | None = None
+    leases_max: int = LEASES_UNLIMITED
     on_hold: Callable[[Callable[[], None]], None] | None = None
+    on_throttled: Callable[[], None] | None = None
 
 
 class Seat(msgspec.Struct, eq=False):
@@ -45,7 +51,8 @@ class Seat(msgspec.Struct, eq=False):
 
     ``is_unchecked`` until its request id has been compared with earlier leases; ``is_claiming`` while a transaction
     may grant it a task, which began after ``looked_after_wakes`` wakes of its queue; ``is_over`` when its window has
-    closed meanwhile; ``is_single_look`` for a poll that ends with the first look.
+    closed meanwhile; ``is_single_look`` for a poll that ends with the first look. ``leases_max`` caps the leases of its
+    worker and ``limits`` those of its queue; ``is_throttled`` when the newest look was stopped by such a cap.
     """
 
     key: WakeKey
@@ -59,18 +66,31 @@ class Seat(msgspec.Struct, eq=False):
     is_claiming: bool = False
     looked_after_wakes: int = 0
     is_over: bool = False
+    leases_max: int = LEASES_UNLIMITED
+    limits: QueueLimits | None = None
+    is_throttled: bool = False
 
     @property
     def fit(self) -> Fit:
         """What this poll can take."""
         return self.types, self.build_id
 
-    def takes(self, task_type: str, compatibility: str | None) -> bool:
-        """A pinned task goes only to its build, an unpinned one to any (worker-plane §7.6)."""
-        return (self.types is None or task_type in self.types) and compatibility in (None, self.build_id)
+    def takes(self, task: Task) -> bool:
+        """A pinned task goes only to its build, an unpinned one to any (worker-plane §7.6); a new task that is reserved
+        goes only to that worker."""
+        return (
+            (self.types is None or task.task_type in self.types)
+            and task.compatibility in (None, self.build_id)
+            and task.reserved_for in (None, self.claimant.lease_owner)
+        )
 
-    def want(self) -> Want:
-        """What the pump needs to know of this poll."""
+    @property
+    def owner(self) -> Owner:
+        """Whose leases a grant counts among."""
+        return self.key.namespace, self.key.kind, self.claimant.lease_owner
+
+    def want(self, *, is_shared: bool = False) -> Want:
+        """What the pump needs to know of this poll; ``is_shared`` when fairness keys are in use on its queue."""
         return Want(
             key=self.key,
             claimant=self.claimant,
@@ -79,16 +99,20 @@ class Seat(msgspec.Struct, eq=False):
             page_size=self.page_size,
             is_retry_unchecked=self.is_unchecked,
             token=self,
+            leases_max=self.leases_max,
+            limits=self.limits,
+            is_shared=is_shared,
         )
 
 
 class Queue:
     """The seats of one queue, those that no transaction is claiming for in ``idle``, in order of arrival.
 
-    ``wakes`` counts the wakes heard; ``empty_for`` are the fits that have found nothing since the last one.
+    ``wakes`` counts the wakes heard; ``empty_for`` are the fits that have found nothing since the last one. Fairness
+    keys count as in use until ``shared_until`` on the monotonic clock.
     """
 
-    __slots__ = ("empty_for", "idle", "seats", "wakes", "woken_at")
+    __slots__ = ("empty_for", "idle", "seats", "shared_until", "wakes", "woken_at")
 
     def __init__(self) -> None:
         self.seats: dict[Seat, None] = {}
@@ -96,6 +120,7 @@ class Queue:
         self.empty_for: set[Fit] = set()
         self.wakes = 0
         self.woken_at: float | None = None
+        self.shared_until = 0.0
 
     def add(self, seat: Seat) -> None:
         """A poll arrives."""
@@ -112,7 +137,7 @@ class Queue:
         seat.is_claiming = True
         seat.looked_after_wakes = self.wakes
         del self.idle[seat]
-        return seat.want()
+        return seat.want(is_shared=self.shared_until > time.monotonic())
 
     def end_claim(self, seat: Seat) -> None:
         """The transaction has ended without a task for this seat."""

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from dw_core.engine.activities import deadlines
-from dw_core.engine.rows import Activity, RetryPolicy, Run
+from dw_core.engine.rows import Activity, RetryPolicy, Run, Task
+from dw_core.engine.sticky import replay_mode
 from dw_core.history.compression import choose_encoding, compressed_fields
 from dw_core.history.paging import encode_page_token
 from dw_core.ids import attempt_id, execution_id, task_id
@@ -68,9 +69,22 @@ def workflow_task(claimed: Claimed, accept_encoding: str | None, limits: Limits)
         "lease_owner": task.lease_owner,
         "lease_expires_at": wire_time(task.lease_expires_at),
         "cancel_requested": False,
+        **_sticky(run, task),
         **_budget(run, limits),
         **_NO_RESUME,
         **(task.resume or {}),
+    }
+
+
+def _sticky(run: Run, task: Task) -> dict[str, Any]:
+    """Whose cache keeps the run; nothing for a run without affinity (worker-plane §8.1)."""
+    mode = replay_mode(run, task)
+    if mode is None:
+        return {}
+    return {
+        "sticky_worker_id": run.sticky_worker,
+        "sticky_until": wire_time(run.sticky_until),
+        "sticky_replay_mode": mode,
     }
 
 
@@ -124,6 +138,7 @@ def activity_task(claimed: Claimed) -> dict[str, Any]:
         "retry_policy": retry_policy(activity),
         "deadlines": deadlines(task),
         "lease_owner": task.lease_owner,
+        "leased_at": wire_time(task.leased_at),
         "lease_expires_at": wire_time(task.lease_expires_at),
         "last_heartbeat_details": task.heartbeat_details,
     }

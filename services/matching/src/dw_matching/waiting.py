@@ -49,10 +49,18 @@ def _take(broker: Broker, poll: Poll, kind: TaskKind, lease_seconds: int) -> Sea
         build_id=poll.build_id,
         page_size=poll.page_size,
         is_single_look=poll.timeout_seconds == 0,
+        leases_max=poll.leases_max,
     )
 
 
 async def _wait(broker: Broker, poll: Poll, seats: Sequence[Seat]) -> Grant | None:
+    granted = await _granted(broker, poll, seats)
+    if granted is None and poll.on_throttled is not None and any(seat.is_throttled for seat in seats):
+        poll.on_throttled()
+    return granted
+
+
+async def _granted(broker: Broker, poll: Poll, seats: Sequence[Seat]) -> Grant | None:
     timers = [
         asyncio.get_running_loop().call_later(poll.timeout_seconds, _close_window, broker, seat)
         for seat in seats

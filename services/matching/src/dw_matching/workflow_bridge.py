@@ -19,6 +19,7 @@ from dw_core.engine.inputs import (
     WorkflowTaskInput,
 )
 from dw_core.engine.rows import TaskKind
+from dw_core.engine.sticky import StickyClaim
 from dw_core.engine.transition import Rejection
 from dw_core.history.paging import encode_page_token
 from dw_core.limits import HISTORY_PAGE_SIZE_MAX, Limits
@@ -108,12 +109,18 @@ class WorkflowTasks:
         }
 
     async def complete(
-        self, namespace: str, task_id: str, lease_owner: str, attempt: int, commands: Sequence[dict[str, Any]]
+        self,
+        namespace: str,
+        task_id: str,
+        lease_owner: str,
+        attempt: int,
+        commands: Sequence[dict[str, Any]],
+        sticky: StickyClaim | None = None,
     ) -> dict[str, Any]:
         """Apply commands; see the protocol."""
         fence = _fence(namespace, task_id, lease_owner, attempt)
         parsed, errors = parse_commands(commands)
-        return await self._report(CompleteWorkflowTask(**fence, parsed=parsed, errors=errors))
+        return await self._report(CompleteWorkflowTask(**fence, parsed=parsed, errors=errors, sticky=sticky))
 
     async def fail(
         self,

@@ -119,7 +119,7 @@ def decide_heartbeat(snapshot: Snapshot, report: HeartbeatActivity, now: datetim
     run = snapshot.run
     assert run is not None
     if isinstance(held, Attempt):
-        return Transition(run=run, reply=_stopped(run, report, _late_reason(run, held)))
+        return Transition(run=run, reply=_stopped(run, report, late_reason(run, held)))
     if expired_timeout(held, now) is not None:
         return Transition(run=run, reply=_stopped(run, report, "activity_not_running"))
     writer = RunWriter(snapshot, now)
@@ -159,7 +159,7 @@ def decide_status(snapshot: Snapshot, report: CheckActivity, now: datetime) -> O
     run = snapshot.run
     assert run is not None
     if isinstance(held, Attempt):
-        reply = _stopped(run, report, _late_reason(run, held))
+        reply = _stopped(run, report, late_reason(run, held))
         attempt_status, task_status = held.status, "closed"
     else:
         lapsed = is_expired(held.lease_expires_at, now)
@@ -244,12 +244,13 @@ def _repeat(snapshot: Snapshot, report: ActivityInput, closed: Attempt, outcome:
         "lease_owner": closed.lease_owner,
         "lease_expires_at": None,
     }
-    reason = _late_reason(run, closed)
+    reason = late_reason(run, closed)
     reason = "stale_attempt" if reason == "attempt_closed" else reason
     return _refusal(run, report, outcome, reason, "The attempt is no longer running.", statuses)
 
 
-def _late_reason(run: Run, closed: Attempt) -> str:
+def late_reason(run: Run, closed: Attempt) -> str:
+    """Why a report on a closed attempt comes too late."""
     if closed.status == "cancelled" and run.is_terminal:
         return stop_reason(run) if was_cancelled(run) else "run_closed"
     return "attempt_closed"

@@ -202,7 +202,8 @@ def resolve(
     if task.attempt:
         identity["activity_attempt_id"] = attempt_id(activity.run_id, activity.sequence, task.attempt)
         identity["attempt_number"] = task.attempt
-    wake = _resume(activity, identity, event_type) if writer.completes_group(activity.group_base) else None
+    ends_group = writer.ends_group(activity.group_base, activity.parallel_group_path)
+    wake = _resume(activity, identity, event_type) if ends_group else None
     writer.record(event_type, identity | payload | group_members(activity.parallel_group_path), wake=wake)
 
 

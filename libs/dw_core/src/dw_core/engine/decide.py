@@ -23,6 +23,7 @@ from dw_core.engine.inputs import (
     Input,
     RecoverLeases,
     ReleaseClaim,
+    RenewActivityLease,
     SignalWorkflow,
     StartWorkflow,
     SweepTask,
@@ -32,6 +33,7 @@ from dw_core.engine.inputs import (
     UpdateWorkflow,
 )
 from dw_core.engine.releases import decide_release
+from dw_core.engine.renewals import decide_renew
 from dw_core.engine.signals import decide_signal
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.starts import decide_start
@@ -60,6 +62,8 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
             return activities.decide_fail(snapshot, change, now)
         case HeartbeatActivity():
             return activities.decide_heartbeat(snapshot, change, now)
+        case RenewActivityLease():
+            return decide_renew(snapshot, change, now)
         case HeartbeatWorkflowTask():
             return workflow_tasks.decide_heartbeat(snapshot, change, now)
         case CheckWorkflowTask():

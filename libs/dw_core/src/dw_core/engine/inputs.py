@@ -13,6 +13,7 @@ import msgspec
 
 from dw_core.engine.commands.parsed import Parsed
 from dw_core.engine.rows import Details
+from dw_core.engine.sticky import StickyClaim
 
 
 class Need(enum.Flag):
@@ -158,6 +159,7 @@ class CompleteWorkflowTask(WorkflowTaskInput, frozen=True, kw_only=True):
 
     parsed: Parsed | None
     errors: dict[str, list[str]] | None = None
+    sticky: StickyClaim | None = None
 
     @property
     def needs(self) -> Need:
@@ -194,6 +196,12 @@ class HeartbeatActivity(ActivityInput, frozen=True, kw_only=True):
 
     lease_seconds: int
     progress: dict[str, Any] | None = None
+
+
+class RenewActivityLease(ActivityInput, frozen=True, kw_only=True):
+    """Renew the attempt's lease and nothing else (worker-plane §16.2)."""
+
+    lease_seconds: int
 
 
 class CompleteActivity(ActivityInput, frozen=True, kw_only=True):

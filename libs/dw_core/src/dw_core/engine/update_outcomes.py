@@ -8,6 +8,7 @@ import msgspec
 
 from dw_core.engine.commands.parsed import CompleteUpdate, FailUpdate
 from dw_core.engine.rows import Run, Update
+from dw_core.engine.selections import satisfy
 from dw_core.engine.writer import RunWriter
 from dw_core.payloads.codec import CODEC
 from dw_core.payloads.envelope import envelope
@@ -17,9 +18,13 @@ UPDATE_COMPLETED = "UpdateCompleted"
 
 
 def complete_update(writer: RunWriter, update: Update, command: CompleteUpdate, source: str) -> None:
-    """The handler returned. What it did may meet the condition its run waits for, so the run is woken (engine §4.3)."""
+    """The handler returned. What it did may meet the condition its run waits for, so the run is woken (engine §4.3).
+
+    A selected condition is taken as met, as after a signal (engine §3.5).
+    """
     run = writer.run
-    position = _position(run)
+    selected = writer.lowest_selected_wait if run.open_wait is None else None
+    position = _position(writer)
     applied = _named(run, update, position) | {
         "arguments": None if update.arguments is None else envelope(update.arguments),
         "payload_codec": CODEC,
@@ -34,6 +39,8 @@ def complete_update(writer: RunWriter, update: Update, command: CompleteUpdate, 
     )
     if run.open_wait is not None:
         run.open_wait = msgspec.structs.replace(run.open_wait, notified_at=sequence)
+    if selected is not None:
+        satisfy(writer, selected, wake)
     completed = _named(run, update, position) | {"result": envelope(command.result), "payload_codec": CODEC}
     writer.append(UPDATE_COMPLETED, completed, workflow_task_id=source, workflow_command_id=update.command_id)
     _close(writer, update, "completed", workflow_sequence=position, result=command.result, applied_at=writer.now)
@@ -42,7 +49,7 @@ def complete_update(writer: RunWriter, update: Update, command: CompleteUpdate, 
 def fail_update(writer: RunWriter, update: Update, command: FailUpdate, source: str) -> None:
     """The handler raised. No replay runs it again, so its run is woken only if nothing else will."""
     run = writer.run
-    position = _position(run)
+    position = _position(writer)
     members = _named(run, update, position) | {
         "failure_id": _failure_id(update),
         "failure_category": "application",
@@ -72,7 +79,7 @@ def fail_open_updates(writer: RunWriter) -> None:
     run = writer.run
     for update in writer.open_updates():
         message = f"Workflow run closed as {run.status} before accepted update {update.update_name} could be applied"
-        members = _named(run, update, _position(run)) | {
+        members = _named(run, update, _position(writer)) | {
             "failure_id": _failure_id(update),
             "failure_category": "application",
             "non_retryable": True,
@@ -84,9 +91,10 @@ def fail_open_updates(writer: RunWriter) -> None:
         _close(writer, update, "failed", failure_id=_failure_id(update), failure_message=message)
 
 
-def _position(run: Run) -> int:
+def _position(writer: RunWriter) -> int:
     """Updates take no workflow sequence of their own: that of the open wait, else the last one used (engine §2.8)."""
-    return run.open_wait.sequence if run.open_wait is not None else max(1, run.next_workflow_sequence - 1)
+    wait = writer.run.open_wait or writer.lowest_selected_wait
+    return max(1, writer.run.next_workflow_sequence - 1) if wait is None else wait.sequence
 
 
 def _failure_id(update: Update) -> str:

@@ -17,6 +17,7 @@ from dw_core.engine.inputs import (
 from dw_core.engine.ownership import guard, identify, settled_elsewhere
 from dw_core.engine.rows import Receipt, Task, TaskState
 from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.sticky import refuse_claim, remember
 from dw_core.engine.timers import end_lease
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.update_tasks import update_of
@@ -103,6 +104,9 @@ def decide_complete(snapshot: Snapshot, report: CompleteWorkflowTask, now: datet
             "The run has passed its deadline.",
             identify(report) | {"outcome": "rejected", "recorded": False},
         )
+    refused = refuse_claim(writer.run, report.sticky, report.lease_owner)
+    if refused is not None:
+        return _refuse(report, refused)
     if update_of(held) is not None:
         refused = apply_update(writer, held, report.parsed)
     else:
@@ -112,6 +116,7 @@ def decide_complete(snapshot: Snapshot, report: CompleteWorkflowTask, now: datet
     if refused is not None:
         return _refuse(report, refused)
     run = writer.run
+    remember(run, report.sticky, now)
     if not run.is_terminal:
         run.status = "waiting"
     run.task_failure_count = 0
@@ -185,6 +190,7 @@ def _close(writer: RunWriter, task: Task, outcome: str, reply: dict[str, Any]) -
 def _fail(writer: RunWriter, task: Task, report: FailWorkflowTask) -> Transition:
     run = writer.run
     run.task_failure_count += 1
+    remember(run, None, writer.now)
     seconds = redelivery_backoff_seconds(run.task_failure_count)
     is_replay = report.failure_type in _REPLAY_FAILURES or _UNREGISTERED in report.message
     if is_replay and run.task_failure_count >= REPLAY_BLOCKED_AFTER_FAILURES:
@@ -216,6 +222,7 @@ def return_to_ready(writer: RunWriter, task: Task) -> None:
     free.state = TaskState.READY
     free.lease_owner = free.leased_at = free.lease_expires_at = free.poll_request_id = None
     free.available_at = writer.now
+    free.reserved_for = free.reserved_until = None
     free.repair_count += 1
     writer.put_task(free)
     end_lease(writer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from dw_core.limits import QUERY_LEASE_GRACE_SECONDS, QUERY_LEASE_MIN_SECONDS
+from dw_core.limits import ACTIVITY_LEASE_MAX_SECONDS, QUERY_LEASE_GRACE_SECONDS, QUERY_LEASE_MIN_SECONDS
 
 LEASE_SECONDS = 300
 """The published lease of workflow and activity tasks (topology §2)."""
@@ -37,8 +37,17 @@ def effective_lease_seconds(requested: int | None, allow_unsafe: bool) -> int:
 
 
 def activity_lease_seconds(lease_seconds: int, start_to_close_seconds: int | None) -> int:
-    """The lease of one activity attempt: never shorter than the time the attempt may take (worker-plane §12.8)."""
-    return max(lease_seconds, start_to_close_seconds or 0)
+    """The lease of one activity attempt: never shorter than the time the attempt may take (worker-plane §12.8).
+
+    It is at most a day, which is the longest lease a worker accepts (worker-plane §16.2); a longer attempt has to
+    heartbeat or renew.
+    """
+    return min(max(lease_seconds, start_to_close_seconds or 0), ACTIVITY_LEASE_MAX_SECONDS)
+
+
+def needs_renewal(lease_expires_at: datetime, lease_seconds: int, now: datetime) -> bool:
+    """Whether more than a tenth of a lease of ``lease_seconds`` has passed."""
+    return lease_expires_at < now + timedelta(seconds=lease_seconds * 0.9)
 
 
 def query_lease_seconds(configured_seconds: int, timeout_seconds: int) -> int:

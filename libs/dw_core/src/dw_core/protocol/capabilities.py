@@ -42,6 +42,7 @@ class CapabilityOptions(msgspec.Struct, frozen=True, kw_only=True):
     query_timeout_seconds: int = LONG_POLL_DEFAULT_SECONDS
     query_lease_seconds: int = LONG_POLL_DEFAULT_SECONDS
     compression: bool = True
+    sticky_execution: bool = True
     limits: Limits = DEFAULT_LIMITS
 
 
@@ -65,9 +66,19 @@ def server_capabilities(options: CapabilityOptions | None = None) -> dict[str, A
         "synchronous_update_validation": synchronous_update_validation(),
         "activity_retry_policy": True,
         "activity_timeouts": True,
+        "activity_lease_renewal": True,
         "child_workflow_retry_policy": True,
         "child_workflow_timeouts": True,
         "parent_close_policy": True,
+        "sticky_execution": {
+            "feature": "sticky_execution",
+            "supported": options.sticky_execution,
+            "worker_capability": "sticky_execution",
+            "minimum_worker_protocol_version": "1.18",
+            "cache_key_fields": ["workflow_id", "run_id", "build_id"],
+            "correctness_fallback": "cold_replay",
+            "metrics": ["hit", "miss", "eviction", "forced_cold_replay"],
+        },
         "non_retryable_failures": True,
         "default_history_page_size": options.history_page_size_default,
         "history_page_size_default": options.history_page_size_default,
@@ -124,5 +135,4 @@ def _not_yet() -> dict[str, Any]:
         "typed_search_attributes": {"supported": False},
         "condition_wait_occurrence_identity": {"supported": False},
         "local_activities": {"supported": False},
-        "sticky_execution": {"supported": False},
     }

@@ -45,6 +45,7 @@ REASONS: dict[str, int] = {
     "workflow_task_attempt_mismatch": 409,
     "invalid_page_token": 400,
     "message_streams_unavailable": 409,
+    "sticky_cache_identity_mismatch": 409,
     "structural_limit_exceeded": 422,
     # activity tasks
     "attempt_not_found": 404,

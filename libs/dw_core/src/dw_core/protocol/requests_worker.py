@@ -164,6 +164,10 @@ class ActivityTaskStatus(msgspec.Struct, frozen=True, kw_only=True):
     lease_owner: Text
 
 
+class ActivityTaskRenewLease(ActivityTaskStatus, frozen=True, kw_only=True):
+    """``POST /api/worker/activity-tasks/{task_id}/renew-lease`` (worker-plane §16.2)."""
+
+
 class ActivityTaskHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """``POST /api/worker/activity-tasks/{task_id}/heartbeat`` (worker-plane §12.3); ``details`` is plain JSON."""
 

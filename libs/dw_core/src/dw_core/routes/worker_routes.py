@@ -150,7 +150,13 @@ ACTIVITY_TASKS = (
         "Ask whether an attempt may go on",
         requests.ActivityTaskStatus,
     ),
-    _worker("POST", f"{_ACTIVITY}/{{task_id}}/renew-lease", "activity_task_renew_lease", "Renew an activity lease"),
+    _worker(
+        "POST",
+        f"{_ACTIVITY}/{{task_id}}/renew-lease",
+        "activity_task_renew_lease",
+        "Renew an activity lease",
+        requests.ActivityTaskRenewLease,
+    ),
     _worker(
         "POST",
         f"{_ACTIVITY}/{{task_id}}/acknowledge-cancellation",

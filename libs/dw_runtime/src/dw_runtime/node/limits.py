@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dw_core.engine.rows import TaskKind
 from dw_core.limits import Limits
 from dw_core.protocol.capabilities import CapabilityOptions
 from dw_core.topology.manifest import DiscoveryLimits
+from dw_core.workers.admission import AdmissionRules, QueueLimits, parse_overrides
 from dw_runtime.auth.settings import AuthSettings
 from dw_runtime.settings import Settings
 
@@ -43,6 +45,28 @@ def core_limits(settings: Settings) -> Limits:
     )
 
 
+def admission_rules(settings: Settings) -> AdmissionRules:
+    """The caps on leases and dispatches of every queue."""
+    caps = settings.admission
+    return AdmissionRules(
+        defaults={
+            TaskKind.WORKFLOW: QueueLimits(
+                queue_leases_max=caps.workflow_leases_per_queue,
+                namespace_leases_max=caps.workflow_leases_per_namespace,
+                queue_dispatches_max=caps.workflow_dispatches_per_minute,
+                namespace_dispatches_max=caps.workflow_dispatches_per_minute_per_namespace,
+            ),
+            TaskKind.ACTIVITY: QueueLimits(
+                queue_leases_max=caps.activity_leases_per_queue,
+                namespace_leases_max=caps.activity_leases_per_namespace,
+                queue_dispatches_max=caps.activity_dispatches_per_minute,
+                namespace_dispatches_max=caps.activity_dispatches_per_minute_per_namespace,
+            ),
+        },
+        overrides={} if caps.overrides is None else parse_overrides(caps.overrides),
+    )
+
+
 def capability_options(settings: Settings, limits: Limits) -> CapabilityOptions:
     """The settings that show in ``server_capabilities``."""
     return CapabilityOptions(
@@ -54,6 +78,7 @@ def capability_options(settings: Settings, limits: Limits) -> CapabilityOptions:
         query_timeout_seconds=settings.leases.query_timeout_seconds,
         query_lease_seconds=settings.leases.query_lease_seconds,
         compression=settings.protocol.compression_enabled,
+        sticky_execution=settings.fleet.sticky_execution_enabled,
         limits=limits,
     )
 

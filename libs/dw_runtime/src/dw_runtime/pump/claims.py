@@ -12,14 +12,26 @@ from dw_core.engine.claims import Claimant, decide_claim
 from dw_core.engine.rows import Activity, Run, Task, TaskKind, TaskState
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import WakeKey
+from dw_core.workers.admission import QueueLimits
+from dw_core.workers.shares import FairQueue, ShareState
+from dw_runtime.pump.budgets import Budget, Used, lock_name
 from dw_runtime.store.link import Call, Row, Rows
 from dw_runtime.store.loading import encode_rows
 from dw_runtime.store.pages import EMPTY, Page, read_page
 from dw_runtime.store.writing import WriteSet
 
+Owner = tuple[str, TaskKind, str]
+"""A worker's leases of one kind: namespace, kind, worker id."""
+
+LEASES_UNLIMITED = 2**31 - 1
+
 
 class Want(msgspec.Struct, frozen=True, kw_only=True):
-    """One held poll that would take a task now. ``types`` None takes any type; ``token`` is the broker's own handle."""
+    """One held poll that would take a task now. ``types`` None takes any type; ``token`` is the broker's own handle.
+
+    ``leases_max`` caps the leases of its worker, ``limits`` those of its queue; ``is_shared`` when fairness keys are in
+    use there.
+    """
 
     key: WakeKey
     claimant: Claimant
@@ -28,6 +40,33 @@ class Want(msgspec.Struct, frozen=True, kw_only=True):
     page_size: int
     is_retry_unchecked: bool
     token: object
+    leases_max: int = LEASES_UNLIMITED
+    limits: QueueLimits | None = None
+    is_shared: bool = False
+
+    @property
+    def owner(self) -> Owner:
+        """Whose leases a grant counts among."""
+        return self.key.namespace, self.key.kind, self.claimant.lease_owner
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether its queue may be claimed from only while other processes are held off."""
+        return self.is_shared or self.limits is not None
+
+
+class Looked(msgspec.Struct, kw_only=True):
+    """What a transaction has learned about the queues it looked at.
+
+    ``leftover`` still have ready tasks whose runs were busy, or must be looked at in another way; on ``shared`` ones
+    fairness keys are in use; ``throttled`` are the tokens of polls that a cap kept from a task; ``rooms`` has how many
+    more leases each worker may hold.
+    """
+
+    leftover: set[WakeKey] = msgspec.field(default_factory=set)
+    shared: set[WakeKey] = msgspec.field(default_factory=set)
+    throttled: list[object] = msgspec.field(default_factory=list)
+    rooms: dict[Owner, int] = msgspec.field(default_factory=dict)
 
 
 class Claimed(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,8 +85,8 @@ class Waiters(Protocol):
     def wants(self, keys: Iterable[WakeKey]) -> list[Want]:
         """The polls that are waiting on these queues."""
 
-    def take_idle(self, key: WakeKey, task_type: str, compatibility: str | None) -> Want | None:
-        """The first poll that may take such a task without a look at its queue, which is known to be empty for it."""
+    def take_idle(self, task: Task) -> Want | None:
+        """The first poll that may take this task without a look at its queue, which is known to be empty for it."""
 
     def unchecked(self) -> list[Claimant]:
         """The claimants of held polls that have not been compared with earlier leases yet."""
@@ -55,11 +94,9 @@ class Waiters(Protocol):
     def checked(self, claimants: Sequence[Claimant], repeated: Iterable[str]) -> None:
         """These have been compared; the request ids in ``repeated`` hold leases, which their polls must be given."""
 
-    def settle(
-        self, wants: Sequence[Want], granted: Sequence[tuple[Want, Claimed]], leftover: set[WakeKey], *, looked: bool
-    ) -> None:
-        """The transaction has ended. ``granted`` are committed leases; ``leftover`` queues still have ready tasks
-        whose runs were busy; ``looked`` is False when the transaction failed and nothing was learned."""
+    def settle(self, wants: Sequence[Want], granted: Sequence[tuple[Want, Claimed]], looked: Looked | None) -> None:
+        """The transaction has ended. ``granted`` are committed leases; ``looked`` is None when the transaction failed
+        and nothing was learned."""
 
     def wake(self, key: WakeKey) -> None:
         """A queue has ready tasks now."""
@@ -69,41 +106,71 @@ class Waiters(Protocol):
 
 
 class Claims:
-    """One claiming pass: leases ready tasks to waiting polls, oldest first; polls that repeat an earlier one get that
-    one's lease back.
+    """One claiming pass: leases ready tasks to waiting polls, in order; polls that repeat an earlier one get that one's
+    lease back.
 
-    :attr:`calls` find candidates; :meth:`match` takes their rows and leaves ``granted``, ``leftover`` (queues whose
-    ready tasks were passed over because their run was busy) and ``writes``.
+    :attr:`calls` find candidates; :meth:`match` takes their rows and leaves ``granted``, ``looked`` and what
+    :meth:`writes` has to write.
     """
 
     def __init__(self, wants: Sequence[Want]) -> None:
         self.granted: list[tuple[Want, Claimed]] = []
-        self.leftover: set[WakeKey] = set()
-        self.writes = WriteSet()
+        self.looked = Looked()
+        self._writes = WriteSet()
         groups: dict[object, list[Want]] = {}
         for want in wants:
-            groups.setdefault((want.key, want.types, want.build_id, want.page_size), []).append(want)
+            fit = (want.key, want.types, want.build_id, want.page_size, want.is_guarded)
+            groups.setdefault(fit, []).append(want)
         self._pending = list(groups.values())
         self._asked = [want for want in wants if want.is_retry_unchecked and want.claimant.poll_request_id]
+        self._budget = Budget()
         self._snapshots: dict[str, Snapshot] = {}
         self._taken: set[tuple[str, int]] = set()
 
     @property
     def calls(self) -> list[Call]:
         """The statements whose rows :meth:`match` takes."""
-        wanted = encode_rows(_wanted(position, group) for position, group in enumerate(self._pending))
-        found: list[Call] = [("pick_tasks", wanted)]
+        found: list[Call] = []
+        guarded = [position for position, group in enumerate(self._pending) if group[0].is_guarded]
+        plain = [position for position, group in enumerate(self._pending) if not group[0].is_guarded]
+        if guarded:
+            found.append(("lock_queues", encode_rows(sorted({lock_name(self._pending[p][0]) for p in guarded}))))
+        for statement, positions in (("pick_tasks", plain), ("pick_shared_tasks", guarded)):
+            if positions:
+                found.append((statement, encode_rows(_wanted(p, self._pending[p]) for p in positions)))
         if self._asked:
             asked = encode_rows(_polled(position, want) for position, want in enumerate(self._asked))
             found.append(("find_polled", asked))
         return found
 
-    def match(self, picked: Rows, polled: Rows = ()) -> None:
-        """Give each poll at most one task.
+    def match(self, *found: Rows) -> None:
+        """Give each poll at most one task; ``found`` are the rows of :attr:`calls`.
 
         Workflow tasks go first: from then on what a claimed activity records is kept back, or the history that was read
         for its run's workflow task would lack it.
         """
+        picked = list(found)
+        if self._asked:
+            self._restore(picked.pop())
+        rows = [row for statement in picked for row in statement if len(row) > 1]
+        for row in rows:
+            if row[1] is None:
+                self._note(row)
+        candidates = [(_decode_task(row[1]), row) for row in rows if row[1] is not None]
+        for kind in (TaskKind.WORKFLOW, TaskKind.ACTIVITY):
+            of_kind = [(task, row) for task, row in candidates if task.kind is kind]
+            for task, row in of_kind:
+                if row[9] is None:
+                    self._grant(task, [row])
+            self._grant_fairly([(task, row) for task, row in of_kind if row[9] is not None])
+        self._note_throttled()
+
+    def writes(self) -> list[Call]:
+        """The statements that write what has been granted."""
+        return [*([] if self._writes.is_empty else self._writes.calls()), *self._budget.calls()]
+
+    def _restore(self, polled: Rows) -> None:
+        """Polls that repeat one which was granted a lease get that lease."""
         restored: set[int] = set()
         for row in polled:
             claimed = _claimed(_decode_task(row[1] or b""), _decode_run(row[2] or b""), row)
@@ -112,35 +179,92 @@ class Claims:
                 restored.add(id(want))
                 self.granted.append((want, claimed))
         self._pending = [[want for want in group if id(want) not in restored] for group in self._pending]
-        found = [(_decode_task(row[1] or b""), row) for row in picked]
-        for task, row in sorted(found, key=lambda pair: pair[0].kind):
-            self._grant(task, row)
 
-    def _grant(self, task: Task, row: Row) -> None:
-        """One picked task. It stays ready when its run is busy or another poll of this pass has taken it."""
+    def _note(self, row: Row) -> None:
+        """What a want's own row says: the rooms of its workers, and how its queue has to be looked at."""
         group = self._pending[int(row[7] or b"0")]
-        task_key = (task.run_id, task.task_number)
-        if row[2] is None or task_key in self._taken:
-            self.leftover.add(WakeKey(task.namespace, task.kind, task.queue))
-            return
         if not group:
             return
-        self._taken.add(task_key)
-        want = group.pop(0)
+        first = group[0]
+        for owner, room in zip(_owners(group), msgspec.json.decode(row[8] or b"[]", type=list[int]), strict=False):
+            key = (first.key.namespace, first.key.kind, owner)
+            self.looked.rooms[key] = min(room, self.looked.rooms.get(key, room))
+        if first.is_guarded:
+            used = msgspec.json.decode(row[9] or b"{}", type=Used)
+            self._budget.note(first, used)
+            if used.is_shared:
+                self.looked.shared.add(first.key)
+        elif row[9] == b"true":
+            self.looked.shared.add(first.key)
+            self.looked.leftover.add(first.key)
+
+    def _grant_fairly(self, candidates: Sequence[tuple[Task, Row]]) -> None:
+        queues: dict[WakeKey, FairQueue] = {}
+        rows: dict[tuple[str, int], list[Row]] = {}
+        for task, row in candidates:
+            queue = queues.setdefault(WakeKey(task.namespace, task.kind, task.queue), FairQueue())
+            queue.add(task, msgspec.json.decode(row[9] or b"", type=ShareState))
+            rows.setdefault((task.run_id, task.task_number), []).append(row)
+        for queue in queues.values():
+            while (due := queue.next()) is not None:
+                task, share = due
+                if self._grant(task, rows[task.run_id, task.task_number]):
+                    queue.charge(task, share)
+            self._budget.charges += queue.charges.values()
+
+    def _grant(self, task: Task, rows: Sequence[Row]) -> bool:
+        """One picked task, for a poll of any of the wants whose ``rows`` picked it.
+
+        It stays ready when its run is busy, another poll of this pass has taken it, or a cap is reached.
+        """
+        task_key = (task.run_id, task.task_number)
+        if rows[0][2] is None or task_key in self._taken:
+            self.looked.leftover.add(WakeKey(task.namespace, task.kind, task.queue))
+            return False
+        for row in rows:
+            group = self._pending[int(row[7] or b"0")]
+            want = self._choose(task, group, _decode_time(row[0] or b""))
+            if want is not None:
+                self._taken.add(task_key)
+                group.remove(want)
+                self._lease(task, want, row)
+                return True
+        return False
+
+    def _choose(self, task: Task, group: Sequence[Want], now: datetime) -> Want | None:
+        """The first poll with room; one of the worker that a task is reserved for comes first."""
+        able = [want for want in group if self._has_room(want)]
+        if task.reserved_for is None or task.reserved_until is None:
+            return able[0] if able else None
+        known = next((want for want in able if want.claimant.lease_owner == task.reserved_for), None)
+        return known or (able[0] if able and task.reserved_until <= now else None)
+
+    def _has_room(self, want: Want) -> bool:
+        return self.looked.rooms.get(want.owner, want.leases_max) > 0 and self._budget.has_room(want)
+
+    def _lease(self, task: Task, want: Want, row: Row) -> None:
+        if want.owner in self.looked.rooms:
+            self.looked.rooms[want.owner] -= 1
+        self._budget.take(want)
         snapshot = self._snapshots.get(task.run_id)
         if snapshot is None:
-            snapshot = self._snapshots[task.run_id] = _snapshot(_decode_run(row[2]), has_leased_task=row[3] == b"true")
+            run = _decode_run(row[2] or b"")
+            snapshot = self._snapshots[task.run_id] = _snapshot(run, has_leased_task=row[3] == b"true")
         assert snapshot.run is not None
         snapshot.tasks[task.task_number] = task
         found = _claimed(task, snapshot.run, row)
         if found.activity is not None:
             snapshot.activities[task.activity_sequence] = found.activity
         transition = decide_claim(snapshot, task, want.claimant, _decode_time(row[0] or b""))
-        self.writes.add(transition)
+        self._writes.add(transition)
         snapshot.fold(transition)
         leased = transition.tasks[task.task_number]
         assert leased is not None, "a claim leaves the task open"
         self.granted.append((want, msgspec.structs.replace(found, task=leased, run=transition.run)))
+
+    def _note_throttled(self) -> None:
+        for group in self._pending:
+            self.looked.throttled += [want.token for want in group if not self._has_room(want)]
 
 
 _decode_task = msgspec.json.Decoder(Task).decode
@@ -156,11 +280,24 @@ def _wanted(position: int, group: list[Want]) -> dict[str, object]:
         "namespace": first.key.namespace,
         "kind": first.key.kind,
         "queue": first.key.queue,
-        "slots": len(group),
+        "owners": [
+            {"lease_owner": owner, "polls": polls, "leases_max": leases_max}
+            for owner, (polls, leases_max) in _owners(group).items()
+        ],
         "types": None if first.types is None else sorted(first.types),
         "build_id": first.build_id,
         "page_size": first.page_size,
+        **({} if first.limits is None else msgspec.structs.asdict(first.limits)),
     }
+
+
+def _owners(group: Sequence[Want]) -> dict[str, tuple[int, int]]:
+    """The workers of a group in order of arrival, with how many polls each holds and how many leases it may."""
+    owners: dict[str, tuple[int, int]] = {}
+    for want in group:
+        polls, _ = owners.get(want.claimant.lease_owner, (0, 0))
+        owners[want.claimant.lease_owner] = (polls + 1, want.leases_max)
+    return owners
 
 
 def _polled(position: int, want: Want) -> dict[str, object]:

@@ -15,6 +15,7 @@ from dw_core.engine.rows import Activity, Task, TaskKind, TaskState
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import WakeKey
 from dw_core.engine.update_tasks import caller_key
+from dw_core.limits import STICKY_PAGE_EVENTS
 from dw_runtime.pump.claims import Claimed, Waiters, Want
 from dw_runtime.store.link import Call, Rows
 from dw_runtime.store.loading import encode_rows
@@ -27,18 +28,20 @@ Granted = list[tuple[Want, Claimed]]
 def dispatch(waiters: Waiters, writes: WriteSet, snapshots: dict[str, Snapshot], now: datetime) -> Granted:
     """Lease the batch's new, due tasks to fitting polls, in the order in which a claim would take them.
 
+    Tasks with a fairness key are left to a claim: who is due next is decided under the lock of their queue.
+
     ``snapshots`` hold the runs as the batch leaves them. What a worker needs and the batch does not know (older
     history, arguments of earlier starts) is read by :func:`missing_pages` and added by :func:`with_pages`.
     """
     granted: Granted = []
     for task in sorted(writes.opened.values(), key=_claim_order):
-        if task.state is not TaskState.READY or task.available_at > now:
+        if task.state is not TaskState.READY or task.available_at > now or task.fairness_key is not None:
             continue
         snapshot = snapshots[task.run_id]
         activity = snapshot.activities.get(task.activity_sequence)
         if task.kind is TaskKind.ACTIVITY and (activity is None or activity.arguments is None):
             continue
-        want = waiters.take_idle(WakeKey(task.namespace, task.kind, task.queue), task.task_type, task.compatibility)
+        want = waiters.take_idle(task)
         if want is not None:
             granted.append((want, _lease(want, task, activity, snapshot, writes, now)))
     return granted
@@ -72,12 +75,18 @@ def missing_pages(granted: Granted) -> list[Call]:
         {
             "run_id": claimed.task.run_id,
             "up_to": claimed.task.claimed_history_sequence,
-            "page_size": want.page_size,
+            "page_size": _page_size(want, claimed.task),
         }
         for want, claimed in granted
         if _lacks_page(claimed)
     ]
     return [("read_pages", encode_rows(asked))] if asked else []
+
+
+def _page_size(want: Want, task: Task) -> int:
+    """A worker that keeps the history gets only the start of one that is longer than a page (engine §4.8)."""
+    is_kept = task.reserved_for is not None and task.claimed_history_sequence > want.page_size
+    return STICKY_PAGE_EVENTS if is_kept else want.page_size
 
 
 def with_pages(granted: Granted, rows: Rows) -> Granted:
@@ -114,6 +123,9 @@ def ready_tasks(writes: WriteSet, now: datetime) -> tuple[dict[TaskKey, WakeKey]
             delay = (task.available_at - now).total_seconds()
             if delay <= 0:
                 due[task_key] = key
+                if task.reserved_until is not None:
+                    delay = (task.reserved_until - now).total_seconds()
+                    later[key] = min(delay, later.get(key, delay))
             else:
                 later[key] = min(delay, later.get(key, delay))
     return due, later

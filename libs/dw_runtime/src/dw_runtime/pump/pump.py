@@ -18,7 +18,7 @@ from dw_core.engine.transition import Rejection, WakeKey
 from dw_core.limits import Limits
 from dw_core.protocol.problems import Problem
 from dw_runtime.process.background import Background
-from dw_runtime.pump.claims import Claims, Waiters, Want
+from dw_runtime.pump.claims import Claims, Looked, Waiters, Want
 from dw_runtime.pump.dispatch import Granted, dispatch, missing_pages, ready_tasks, waiting_callers, with_pages
 from dw_runtime.store.link import Call, Link, Transaction
 from dw_runtime.store.loading import load
@@ -175,7 +175,7 @@ class Pump(Background):
         finally:
             if self._waiters is not None and done.wants:
                 granted = done.granted if done.is_committed else []
-                self._waiters.settle(done.wants, granted, done.leftover, looked=done.is_committed)
+                self._waiters.settle(done.wants, granted, done.looked if done.is_committed else None)
         for single, reply in zip(batch, done.replies, strict=True):
             if not single.reply.done():
                 single.reply.set_result(reply)
@@ -243,9 +243,9 @@ class Pump(Background):
         if pages:
             done.granted = with_pages(done.granted, found[len(calls)])
         claims.match(*found[len(calls) + len(pages) :])
-        await transaction.commit([] if claims.writes.is_empty else claims.writes.calls())
+        await transaction.commit(claims.writes())
         done.granted += claims.granted
-        done.leftover = claims.leftover
+        done.looked = claims.looked
 
 
 class _Done:
@@ -255,7 +255,7 @@ class _Done:
         self.replies: list[Reply] = []
         self.wants: list[Want] = []
         self.granted: Granted = []
-        self.leftover: set[WakeKey] = set()
+        self.looked = Looked()
         self.due: dict[TaskKey, WakeKey] = {}
         self.later: dict[WakeKey, float] = {}
         self.callers: set[WakeKey] = set()

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from dw_core.leases.durations import LEASE_SECONDS, LeaseTooShort, effective_lease_seconds
+from dw_core.workers.admission import parse_overrides
 from dw_runtime.settings import audit
 from dw_runtime.settings.model import GROUPS, REGISTRY, Settings
 from dw_runtime.settings.urls import (
@@ -142,16 +143,17 @@ def _check(settings: Settings) -> None:
             effective_lease_seconds(seconds, leases.allow_unsafe_limits)
         except LeaseTooShort:
             raise SettingsError(f"{name} below {LEASE_SECONDS} needs DW_ALLOW_UNSAFE_LIMITS=true.") from None
+    if settings.admission.overrides is not None:
+        try:
+            parse_overrides(settings.admission.overrides)
+        except ValueError as wrong:
+            raise SettingsError(f"DW_TASK_QUEUE_ADMISSION_OVERRIDES {wrong}.") from None
     if settings.protocol.history_page_size_default > settings.protocol.history_page_size_max:
         raise SettingsError("DW_HISTORY_PAGE_SIZE_DEFAULT must not exceed DW_HISTORY_PAGE_SIZE_MAX.")
     if settings.workers.stale_after_seconds <= settings.workers.heartbeat_interval_seconds:
         raise SettingsError("DW_WORKER_STALE_AFTER_SECONDS must exceed DW_WORKER_HEARTBEAT_INTERVAL_SECONDS.")
-    for name, text in (
-        ("DW_TASK_QUEUE_ADMISSION_OVERRIDES", settings.admission.overrides),
-        ("DW_PRINCIPAL_TOKENS", settings.auth.principal_tokens),
-    ):
-        if text is not None:
-            _require_json(name, text)
+    if settings.auth.principal_tokens is not None:
+        _require_json("DW_PRINCIPAL_TOKENS", settings.auth.principal_tokens)
 
 
 def _require_json(name: str, text: str) -> None:

@@ -233,8 +233,14 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
         str, Var("DW_V2_CACHE_VALIDATION_MODE", "What a failed Redis check does.", choices=("silent", "warn", "fail"))
     ] = "warn"
     sticky_execution_enabled: Annotated[
-        bool, Var("DW_V2_STICKY_EXECUTION_ENABLED", "Whether runs prefer the worker they ran on.")
-    ] = False
+        bool, Var("DW_V2_STICKY_EXECUTION_ENABLED", "Whether runs prefer a worker that keeps their history.")
+    ] = True
     sticky_execution_ttl_seconds: Annotated[
-        int, Var("DW_V2_STICKY_EXECUTION_TTL_SECONDS", "How long that preference lasts.", "seconds", minimum=1)
+        int,
+        Var(
+            "DW_V2_STICKY_EXECUTION_TTL_SECONDS",
+            "Longest time of that preference.",
+            "seconds",
+            minimum=1,
+        ),
     ] = 300

@@ -78,6 +78,18 @@ CLAIMS: Final = MetricSpec(
 POLL_WAITERS: Final = MetricSpec(
     name="dw_poll_waiters", kind="gauge", help="Polls that are held and wait for a task now.", labels=_KIND
 )
+POLLS_THROTTLED: Final = MetricSpec(
+    name="dw_polls_throttled_total",
+    kind="counter",
+    help="Polls that ended without a task because a cap on leases or dispatches kept it back.",
+    labels=_KIND,
+)
+STICKY_CLAIMS: Final = MetricSpec(
+    name="dw_sticky_claims_total",
+    kind="counter",
+    help="Workflow tasks of runs that a worker keeps in its cache: claimed by that worker, or by another.",
+    labels={"result": "hit, miss"},
+)
 LEASE_EXPIRIES: Final = MetricSpec(
     name="dw_lease_expiries_total", kind="counter", help="Leases that ran out before an outcome came.", labels=_KIND
 )
@@ -146,6 +158,8 @@ METRICS: Final = (
     POOL_IN_USE,
     CLAIMS,
     POLL_WAITERS,
+    POLLS_THROTTLED,
+    STICKY_CLAIMS,
     LEASE_EXPIRIES,
     WAKE_LAG_SECONDS,
     WAKE_PUBLISH_FAILURES,
@@ -180,6 +194,10 @@ class Metrics:
         self.claims = {kind: claims.labels(kind) for kind in KINDS}
         self.poll_waiters = {kind: waiters.labels(kind) for kind in KINDS}
         self.lease_expiries = {kind: expiries.labels(kind) for kind in KINDS}
+        sticky = self._counter(STICKY_CLAIMS)
+        self.sticky_claims = {result: sticky.labels(result) for result in ("hit", "miss")}
+        throttled = self._counter(POLLS_THROTTLED)
+        self.polls_throttled = {kind: throttled.labels(kind) for kind in KINDS}
         self.wake_lag_seconds = self._histogram(WAKE_LAG_SECONDS)
         self.wake_publish_failures = self._counter(WAKE_PUBLISH_FAILURES)
         queries = self._histogram(QUERY_SECONDS)

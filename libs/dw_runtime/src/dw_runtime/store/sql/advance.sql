@@ -16,9 +16,10 @@ runs AS (
         open_activity_count = n.open_activity_count, open_timer_count = n.open_timer_count,
         open_child_count = n.open_child_count, continued_to_run_id = n.continued_to_run_id,
         pending_signal_count = n.pending_signal_count, newest_signal = n.newest_signal,
-        open_update_count = n.open_update_count, open_wait = n.open_wait,
+        open_update_count = n.open_update_count, open_wait = n.open_wait, selected_waits = n.selected_waits,
         task_failure_count = n.task_failure_count,
-        replay_blocked = n.replay_blocked
+        replay_blocked = n.replay_blocked,
+        sticky_worker = n.sticky_worker, sticky_until = n.sticky_until
     FROM json_populate_recordset(NULL::workflow_runs, $2::json) n
     WHERE r.run_id = n.run_id
 ),
@@ -47,7 +48,8 @@ changed AS (
         poll_request_id = n.poll_request_id, claimed_history_sequence = n.claimed_history_sequence,
         schedule_to_start_at = n.schedule_to_start_at, start_to_close_at = n.start_to_close_at,
         heartbeat_at = n.heartbeat_at, last_heartbeat_at = n.last_heartbeat_at,
-        heartbeat_details = n.heartbeat_details, sweep_at = n.sweep_at
+        heartbeat_details = n.heartbeat_details, sweep_at = n.sweep_at,
+        reserved_for = n.reserved_for, reserved_until = n.reserved_until
     FROM json_populate_recordset(NULL::workflow_tasks, $5::json) n
     WHERE t.run_id = n.run_id AND t.task_number = n.task_number
 ),
@@ -158,8 +160,8 @@ INSERT INTO workflow_parallel_groups
 SELECT n.* FROM json_populate_recordset(NULL::workflow_parallel_groups, $1::json) n;
 
 -- name: count_groups
--- Write how many leaves of each group are still open.
-UPDATE workflow_parallel_groups g SET open_count = n.open_count
+-- Write how many leaves of each group are still open, and how selections stand.
+UPDATE workflow_parallel_groups g SET open_count = n.open_count, selection = n.selection
 FROM json_populate_recordset(NULL::workflow_parallel_groups, $1::json) n
 WHERE g.run_id = n.run_id AND g.base_sequence = n.base_sequence;
 

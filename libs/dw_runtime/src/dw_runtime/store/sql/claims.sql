@@ -1,14 +1,44 @@
 -- name: pick_tasks
 -- For every wanted queue, lock up to that many ready, due tasks together with their runs, skipping what is locked.
--- $1 is a JSON array of {position, namespace, kind, queue, slots, types, build_id, page_size}; types null means any
--- type; a task pinned to a build goes only to that build. page_size counts history events. Two wants on one queue may
--- pick the same task. A task whose run another transaction holds comes without its run.
+-- $1 is a JSON array of {position, namespace, kind, queue, owners, types, build_id, page_size}; owners are {lease_owner,
+-- polls, leases_max}, and each gets at most the rest of its leases_max; types null means any type; a task pinned to a
+-- build goes only to that build, one that is reserved for a worker at first only to that. page_size counts history
+-- events; a worker that keeps the history gets two events of a longer one. Two wants on one queue may pick the same task. A task
+-- whose run another transaction holds comes without its run. Nothing is picked from a queue on which shares compete;
+-- the last column says so. Every want has a row: with a null task when nothing was picked. The column before it has the
+-- room of each owner.
 WITH clock AS MATERIALIZED (SELECT dw_now() AS now),
-wanted AS (
-    SELECT * FROM json_to_recordset($1::json) AS w(
-        position integer, namespace text, kind smallint, queue text, slots integer, types text[], build_id text,
+wanted AS MATERIALIZED (
+    SELECT w.*, r.rooms, CASE WHEN k.shared IS NULL THEN r.slots ELSE 0 END AS slots, k.shared IS NOT NULL AS is_shared,
+           r.names
+    FROM json_to_recordset($1::json) AS w(
+        position integer, namespace text, kind smallint, queue text, owners json, types text[], build_id text,
         page_size integer
     )
+    CROSS JOIN LATERAL (
+        SELECT json_agg(o.room ORDER BY o.place) AS rooms, sum(LEAST(o.polls, o.room)) AS slots,
+               array_agg(o.name) AS names
+        FROM (
+            SELECT e.place, e.owner ->> 'lease_owner' AS name, (e.owner ->> 'polls')::bigint AS polls, GREATEST((e.owner ->> 'leases_max')::bigint - (
+                SELECT count(*)
+                FROM workflow_tasks l
+                WHERE l.lease_owner = e.owner ->> 'lease_owner' AND l.state = 1 AND l.kind = w.kind
+                  AND l.namespace = w.namespace
+            ), 0) AS room
+            FROM json_array_elements(w.owners) WITH ORDINALITY AS e(owner, place)
+            OFFSET 0
+        ) o
+    ) r
+    CROSS JOIN LATERAL (
+        SELECT (
+            SELECT s.run_id
+            FROM workflow_tasks s
+            WHERE s.namespace = w.namespace AND s.queue = w.queue AND s.kind = w.kind AND s.state = 0
+              AND s.fairness_key IS NOT NULL
+            LIMIT 1
+        ) AS shared
+        OFFSET 0
+    ) k
 ),
 picked AS MATERIALIZED (
     SELECT w.position, w.page_size, t.*
@@ -20,6 +50,7 @@ picked AS MATERIALIZED (
           AND t.available_at <= clock.now AND (t.sweep_at IS NULL OR t.sweep_at > clock.now)
           AND (w.types IS NULL OR t.task_type = ANY(w.types))
           AND (t.compatibility IS NULL OR t.compatibility = w.build_id)
+          AND (t.reserved_for IS NULL OR t.reserved_until <= clock.now OR t.reserved_for = ANY(w.names))
         ORDER BY t.priority, t.available_at, t.run_id, t.task_number
         LIMIT w.slots
         FOR UPDATE OF t SKIP LOCKED
@@ -36,12 +67,20 @@ SELECT
         WHERE p.kind = 1 AND a.run_id = p.run_id AND a.sequence = p.activity_sequence
     ),
     CASE WHEN p.kind = 0 THEN (SELECT s.arguments FROM workflow_run_summaries s WHERE s.run_id = p.run_id) END,
-    CASE WHEN p.kind = 0 THEN dw_history_page(p.run_id, 0, r.last_history_sequence, p.page_size) END,
-    p.position
+    CASE WHEN p.kind = 0 THEN dw_history_page(
+        p.run_id, 0, r.last_history_sequence,
+        CASE WHEN p.reserved_for IS NOT NULL AND r.last_history_sequence > p.page_size THEN 2 ELSE p.page_size END
+    ) END,
+    p.position,
+    NULL::json,
+    NULL::json
 FROM clock, picked p
 LEFT JOIN LATERAL (
     SELECT r.* FROM workflow_runs r WHERE r.run_id = p.run_id FOR UPDATE OF r SKIP LOCKED
-) r ON true;
+) r ON true
+UNION ALL
+SELECT to_json(clock.now), NULL, NULL, NULL, NULL, NULL, NULL, w.position, w.rooms, to_json(w.is_shared)
+FROM clock, wanted w;
 
 -- name: find_polled
 -- Leases that earlier polls with these request ids were granted. $1 is a JSON array of {position, namespace, kind,
