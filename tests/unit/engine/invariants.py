@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from dw_core.engine.rows import Activity, ChildCall, Run, Task, TaskKind, TaskState, Timer, Update
+from dw_core.engine.rows import Activity, ChildCall, Run, Task, TaskKind, TaskState, Timer
+from dw_core.engine.update_rows import Update
 from dw_core.engine.update_tasks import update_of
 from dw_core.ids import execution_id
 from tests.unit.engine.world import World

@@ -37,10 +37,11 @@ from dw_core.engine.inputs import (
     TimeOutRun,
     UpdateWorkflow,
 )
-from dw_core.engine.rows import Activity, Details, Run, Task, TaskKind, Update
+from dw_core.engine.rows import Activity, Details, Run, Task, TaskKind
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.sticky import StickyClaim
 from dw_core.engine.transition import Rejection, Transition, WakeKey
+from dw_core.engine.update_rows import Update
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.ids import ulid
 from dw_core.limits import DEFAULT_LIMITS, Limits

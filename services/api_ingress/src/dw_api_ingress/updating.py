@@ -14,8 +14,8 @@ from dw_api_ingress.operation_names import check_operation_name
 from dw_api_ingress.validating import Validator
 from dw_api_ingress.watching import Watching, wait_for
 from dw_core.engine.inputs import UpdateWorkflow
-from dw_core.engine.rows import Update
 from dw_core.engine.transition import Rejection
+from dw_core.engine.update_rows import Update
 from dw_core.engine.updates import VALIDATION_REQUIRED
 from dw_core.ids import NewId
 from dw_core.payloads.codec import to_json

@@ -31,10 +31,10 @@ from dw_core.protocol.requests_worker import (
     WorkflowTaskPoll,
 )
 from dw_core.protocol.timestamps import wire_time
-from dw_core.updates.validation import CAPABILITY
 from dw_core.workers.registration import Registration, draining, refuse_poll
 from dw_matching.activity_bridge import ActivityTasks
-from dw_matching.multiplexed import UPDATE_VALIDATION, WORKFLOW, MultiplexedPolls
+from dw_matching.held_polls import Held
+from dw_matching.multiplexed import UPDATE_VALIDATION, WORKFLOW, MultiplexedPolls, require_capability
 from dw_matching.registry import Registry
 from dw_matching.seats import Poll
 from dw_matching.workflow_bridge import WorkflowTasks
@@ -382,49 +382,6 @@ class Ending:
     def throttle(self) -> None:
         """A cap was the reason."""
         self.status = "throttled"
-
-
-class Held:
-    """Counts the polls this process holds, queries apart, and refuses more than it may (worker-plane §7.7)."""
-
-    def __init__(self, handlers: WorkerHandlers, call: Call, poll: TaskPoll, task_kind: str) -> None:
-        settings = handlers.settings
-        is_query = task_kind == "query_task"
-        self._held = handlers.held
-        self._pool = "query" if is_query else "worker"
-        self._held_max = settings.query_polls_max if is_query else settings.held_polls_max
-        self._refusal: dict[str, Any] = {
-            "task": None,
-            "poll_status": "long_poll_capacity_exhausted",
-            "task_kind": task_kind,
-            "task_queue": poll.task_queue,
-            "namespace": call.namespace,
-            "wait_pool": self._pool,
-            "retryable": True,
-            "retry_after_seconds": 1,
-        }
-
-    def __enter__(self) -> None:
-        if self._held[self._pool] >= self._held_max:
-            raise Problem(
-                "long_poll_capacity_exhausted", "This process holds as many polls as it may.", **self._refusal
-            )
-        self._held[self._pool] += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._held[self._pool] -= 1
-
-
-def require_capability(worker: Registration) -> None:
-    """Raise ``update_validation_capability_not_advertised`` for a worker that did not declare the capability."""
-    if CAPABILITY not in worker.capabilities:
-        raise Problem(
-            "update_validation_capability_not_advertised",
-            f"Worker {worker.worker_id} has not declared {CAPABILITY}.",
-            task=None,
-            poll_status="unsupported",
-            worker_id=worker.worker_id,
-        )
 
 
 def _refuse(rejection: Rejection | None) -> NoReturn:

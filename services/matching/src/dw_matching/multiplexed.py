@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from dw_core.engine.rows import TaskKind
 from dw_core.protocol.problems import Problem
+from dw_core.updates.validation import CAPABILITY
+from dw_core.workers.registration import Registration
 from dw_matching.broker import Broker
 from dw_matching.query_claims import ClaimedQuery
 from dw_matching.seats import Poll
@@ -68,3 +70,15 @@ class MultiplexedPolls:
         if isinstance(claimed, ClaimedQuery):
             return await self._validations.document(claimed)
         return None if claimed is None else self._workflow_tasks.document(claimed, poll)
+
+
+def require_capability(worker: Registration) -> None:
+    """Raise ``update_validation_capability_not_advertised`` for a worker that did not declare the capability."""
+    if CAPABILITY not in worker.capabilities:
+        raise Problem(
+            "update_validation_capability_not_advertised",
+            f"Worker {worker.worker_id} has not declared {CAPABILITY}.",
+            task=None,
+            poll_status="unsupported",
+            worker_id=worker.worker_id,
+        )

@@ -7,7 +7,9 @@ from typing import Final
 from dw_core.protocol.requests_worker import UpdateValidationApprove, UpdateValidationPoll, UpdateValidationReject
 from dw_core.queries.task import QueryFailed
 from dw_core.updates.validation import REJECTED, WORKER_FAILED
-from dw_matching.handlers import Held, WorkerHandlers, require_capability
+from dw_matching.handlers import WorkerHandlers
+from dw_matching.held_polls import Held
+from dw_matching.multiplexed import require_capability
 from dw_matching.query_bridge import Report
 from dw_matching.validation_bridge import UpdateValidations
 from dw_runtime.http.call import Call, Handlers, Reply

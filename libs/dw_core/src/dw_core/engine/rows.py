@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from dw_core.engine.update_rows import SignalMark
+
 
 class TaskKind(enum.IntEnum):
     """Which queue family a task belongs to. Those that are asked never pass through the engine (dw_core.queries)."""
@@ -47,13 +49,6 @@ class OpenWait(msgspec.Struct, kw_only=True):
     fire_at: datetime | None = None
     notified_at: int = 0
     path: list[dict[str, Any]] | None = None
-
-
-class SignalMark(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest accepted signal of a run, by the command it came with."""
-
-    command_id: str
-    command_sequence: int
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -252,34 +247,6 @@ class Timer(msgspec.Struct, kw_only=True):
     group_base: int | None = None
 
 
-class Update(msgspec.Struct, kw_only=True):
-    """An accepted update (engine §1.9). ``status`` accepted|completed|failed; an open one is still to be applied.
-
-    ``queued_behind`` is the command of an earlier signal that no worker has closed a task on yet; ``caller`` names the
-    process that waits for the outcome. ``target_scope`` is ``run`` for one that was sent to this very run.
-    ``arguments`` is read only for the update that a report names, and when the run closes.
-    """
-
-    update_id: str
-    command_id: str
-    run_id: str
-    update_name: str
-    target_scope: str = "instance"
-    status: str = "accepted"
-    outcome: str | None = None
-    command_sequence: int
-    workflow_sequence: int | None = None
-    arguments: str | None = None
-    result: str | None = None
-    failure_id: str | None = None
-    failure_message: str | None = None
-    queued_behind: str | None = None
-    caller: str | None = None
-    accepted_at: datetime
-    applied_at: datetime | None = None
-    closed_at: datetime | None = None
-
-
 class ChildCall(msgspec.Struct, kw_only=True):
     """A child workflow as its parent sees it (engine §1.11): one per workflow sequence of the parent.
 
@@ -430,13 +397,3 @@ class Details(msgspec.Struct, kw_only=True):
     execution_timeout_seconds: int | None = None
     run_timeout_seconds: int | None = None
     command_contract: dict[str, Any] | None = None
-
-
-class OfferedContract(msgspec.Struct, frozen=True, kw_only=True):
-    """What live workers of a queue declare for a workflow type; ``build_id`` is the build that a start asks for."""
-
-    namespace: str
-    queue: str
-    workflow_type: str
-    build_id: str | None = None
-    contract: dict[str, Any]

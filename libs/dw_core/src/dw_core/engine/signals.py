@@ -8,9 +8,9 @@ from typing import Any
 from dw_core.engine.declared import fit
 from dw_core.engine.inputs import SignalWorkflow
 from dw_core.engine.intake import accept, begin, over_limit, reject
-from dw_core.engine.rows import SignalMark
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection
+from dw_core.engine.update_rows import SignalMark
 from dw_core.engine.writer import SIGNAL_RECEIVED, RunWriter
 from dw_core.ids import signal_id
 from dw_core.limits import Limits

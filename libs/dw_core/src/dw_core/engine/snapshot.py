@@ -15,16 +15,15 @@ from dw_core.engine.rows import (
     Details,
     Group,
     InboxEvent,
-    OfferedContract,
     Receipt,
     Run,
     Task,
     TaskKind,
     Timer,
-    Update,
     VersionMarker,
 )
 from dw_core.engine.transition import Transition
+from dw_core.engine.update_rows import OfferedContract, Update
 
 
 class Snapshot(msgspec.Struct, kw_only=True):

@@ -21,9 +21,9 @@ from dw_core.engine.rows import (
     Task,
     TaskKind,
     Timer,
-    Update,
     VersionMarker,
 )
+from dw_core.engine.update_rows import Update
 
 
 class WakeKey(NamedTuple):

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from dw_core.engine.commands.parsed import CompleteUpdate, FailUpdate
-from dw_core.engine.rows import Run, Update
+from dw_core.engine.rows import Run
 from dw_core.engine.selections import satisfy
+from dw_core.engine.update_rows import Update
 from dw_core.engine.writer import RunWriter
 from dw_core.payloads.codec import CODEC
 from dw_core.payloads.envelope import envelope

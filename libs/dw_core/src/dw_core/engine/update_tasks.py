@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dw_core.engine.rows import Run, Task, TaskKind, Update
+from dw_core.engine.rows import Run, Task, TaskKind
 from dw_core.engine.transition import WakeKey
+from dw_core.engine.update_rows import Update
 from dw_core.payloads.codec import CODEC
 from dw_core.payloads.envelope import envelope
 

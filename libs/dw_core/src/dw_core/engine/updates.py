@@ -11,9 +11,9 @@ from dw_core.contracts.declared import needs_validation
 from dw_core.engine.declared import fit
 from dw_core.engine.inputs import UpdateWorkflow
 from dw_core.engine.intake import accept, begin, over_limit, reject
-from dw_core.engine.rows import Update
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection
+from dw_core.engine.update_rows import Update
 from dw_core.engine.update_tasks import UPDATE_ACCEPTED, accepted_members
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import update_id

@@ -22,12 +22,12 @@ from dw_core.engine.rows import (
     TaskKind,
     TaskState,
     Timer,
-    Update,
 )
 from dw_core.engine.selections import ENDS_OF_MEMBERS, satisfy, selection_path, settle
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.sticky import reserve
 from dw_core.engine.transition import Rejection, Transition
+from dw_core.engine.update_rows import Update
 from dw_core.engine.update_tasks import UPDATE_ACCEPTED, update_resume
 from dw_core.history.event import encode_event, encode_payload, with_member
 from dw_core.ids import task_id

@@ -34,18 +34,17 @@ from dw_core.engine.rows import (
     Details,
     Group,
     InboxEvent,
-    OfferedContract,
     Receipt,
     Run,
     Task,
     TaskState,
     Timer,
-    Update,
     VersionMarker,
 )
 from dw_core.engine.selections import selection_path
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Transition
+from dw_core.engine.update_rows import OfferedContract, Update
 from dw_core.limits import COMMAND_CONTRACT_SILENCE_SECONDS
 from dw_runtime.store.link import Call, Transaction
 

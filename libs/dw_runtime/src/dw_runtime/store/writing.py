@@ -18,10 +18,10 @@ from dw_core.engine.rows import (
     Run,
     Task,
     Timer,
-    Update,
     VersionMarker,
 )
 from dw_core.engine.transition import Transition
+from dw_core.engine.update_rows import Update
 from dw_runtime.store.link import Call
 from dw_runtime.store.loading import encode_rows
 

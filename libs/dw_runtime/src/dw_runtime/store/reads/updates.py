@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dw_core.engine.rows import Update
+from dw_core.engine.update_rows import Update
 from dw_runtime.store.database import Database
 
 _decode = msgspec.json.Decoder(Update).decode
