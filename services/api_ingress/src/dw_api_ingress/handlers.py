@@ -12,6 +12,7 @@ from dw_api_ingress.querying import QueryHandlers
 from dw_api_ingress.repairing import RepairHandlers
 from dw_api_ingress.signaling import SignalHandlers
 from dw_api_ingress.starting import StartHandlers
+from dw_api_ingress.updating import UpdateHandlers
 from dw_core.ids import NewId
 from dw_core.limits import Limits
 from dw_runtime.http.call import Handlers
@@ -28,12 +29,14 @@ def control_handlers(
     limits: Limits,
     new_id: NewId,
     queries: QueryHandlers | None = None,
+    updates: UpdateHandlers | None = None,
     wait_for_history: WaitForHistory | None = None,
 ) -> Handlers:
     """Handlers of the control plane.
 
     ``new_id`` draws ULIDs for runs and commands. ``wait_for_history`` waits for news of a run at most some seconds;
-    without it a held history read looks again twice per second. Without ``queries`` their routes answer 501.
+    without it a held history read looks again twice per second. Without ``queries`` or ``updates`` their routes answer
+    501.
     """
     start = StartHandlers(pump, limits, new_id)
     signals = SignalHandlers(pump, runs, limits, new_id)
@@ -44,8 +47,10 @@ def control_handlers(
     history = HistoryHandlers(runs, wait_for_history)
     named = NamespaceHandlers(namespaces)
     asking = {} if queries is None else {"workflow_query": queries.current, "workflow_run_query": queries.named_run}
+    updating = {} if updates is None else {"workflow_update": updates.send, "workflow_run_update": updates.send}
     return {
         **asking,
+        **updating,
         "workflow_start": start.start,
         "workflow_signal": signals.send,
         "workflow_run_signal": signals.send,
