@@ -6,6 +6,7 @@ from dw_runtime.node.node import Node
 from dw_runtime.process.role import Application
 from dw_runtime.settings import Settings
 from dw_runtime.sweeps import Sweeper
+from dw_scheduler.output_expiry import OutputExpiry
 from dw_scheduler.timers import TimerClock
 
 SWEEP_SECONDS = 1.0
@@ -13,7 +14,7 @@ SWEEP_LIMIT = 200
 
 
 class SchedulerRole:
-    """The role as ``dw_runtime.process`` runs it: fires timers, enforces activity timeouts and run deadlines."""
+    """The role as ``dw_runtime.process`` runs it: fires timers, enforces deadlines, drops what has expired."""
 
     def __init__(self, settings: Settings) -> None:
         self._node = Node(settings, "scheduler")
@@ -27,6 +28,8 @@ class SchedulerRole:
             is_for_deadlines=True,
         )
         self._timers = TimerClock(self._node.database, self._node.pump, holder=self._node.holder)
+        self._expiry = OutputExpiry(self._node.database)
+        self._node.join("output-expiry", self._expiry)
         self.app: Application = self._node.serve({}, {"sweeper": self._sweeper, "timers": self._timers})
 
     async def startup(self) -> None:

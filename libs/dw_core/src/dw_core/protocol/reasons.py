@@ -90,6 +90,13 @@ REASONS: dict[str, int] = {
     "run_not_active": 409,
     "request_id_conflict": 409,
     "selected_run_not_current": 409,
+    # streams
+    "message_identity_conflict": 409,
+    "stream_not_found": 404,
+    "invalid_stream_name": 400,
+    "stream_closed": 409,
+    "stream_errored": 409,
+    "stream_full": 429,
     # cancellation
     "active_claim_cancellation_not_supported": 409,
     "activity_cancellation_policy_not_supported": 409,
