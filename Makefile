@@ -12,7 +12,7 @@ PYTEST_ARGS ?=
 DEV_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help dev test lint format bench bench-sticky wheels lock lock-check clean
+.PHONY: help dev test golden lint format bench bench-sticky wheels lock lock-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ dev: $(VENV)/.test-installed ## Run the server with embedded Postgres and Valkey
 
 test: $(VENV)/.test-installed ## Run all tests (PYTEST_ARGS="tests/unit -k lease", TEST_WORKERS=4)
 	@$(BIN)/python -m pytest -n $(TEST_WORKERS) $(PYTEST_ARGS)
+
+golden: $(VENV)/.test-installed ## Write the golden histories anew; read the difference before you commit it
+	@DW_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/unit/engine/test_golden.py
 
 lint: $(VENV)/.lint-installed lock-check ## Check style, types, import rules and the freshness of the locks
 	@$(BIN)/ruff check .

@@ -147,7 +147,7 @@ def execute_locally(command: RecordLocalActivity) -> Any:
     if command.activity_type == "broken":
         ended = {"message": "no", "exception_type": "Broken", "non_retryable": False}
         command.outcome = {"outcome": "failed", "attempts": [failed], **ended}
-        raise ActivityFailed("no", activity_type="broken", exception_type="Broken", non_retryable=False)
+        return ActivityFailed("no", activity_type="broken", exception_type="Broken", non_retryable=False)
     retried = failed | {"backoff_seconds": 5, "retry_reason": "failure"}
     done = {"attempt_number": 2, "outcome": "completed", "duration_ms": 7}
     command.outcome = {"outcome": "completed", "attempts": [retried, done]}

@@ -130,6 +130,7 @@ def _reply(stream: MessageStream, run_id: str, message: StreamMessage) -> dict[s
         "run_id": run_id,
         "stream_name": stream.stream_name,
         "message_id": message.message_id,
+        "command_id": message.command_id,
         "position": message.position,
         "cursor_position": stream.cursor_position,
         "outcome": "accepted",
