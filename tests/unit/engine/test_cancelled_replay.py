@@ -92,7 +92,8 @@ class Chooses:
         return keys
 
 
-CANCELLED: list[Any] = [*(cls for cls in WORKFLOWS if cls not in (Listens, Selects, Updated)), CleansUp, Swallows, Chooses]
+_OTHERS = [cls for cls in WORKFLOWS if cls not in (Listens, Selects, Updated)]
+CANCELLED: list[Any] = [*_OTHERS, CleansUp, Swallows, Chooses]
 """Without calls that take no number: a condition that already holds when it is waited for, a selection's member that
 has ended when it is awaited. Right before the call that a delivery interrupts, the SDK takes it for that one."""
 
