@@ -313,7 +313,8 @@ class Delivery(msgspec.Struct, kw_only=True):
     """What one run has done to another: written by the first, taken by the second under its own lock.
 
     ``kind`` is ``child_closed`` or ``child_continued``, about the call ``sequence`` of the run it is meant for, or
-    ``parent_closed``, for a child. ``ordinal`` is given by the database and orders what one run is sent.
+    ``parent_closed`` or ``cancellation``, for a child. ``ordinal`` is given by the database and orders what one run is
+    sent.
     """
 
     run_id: str

@@ -54,8 +54,7 @@ _SCOPE: dict[str, frozenset[str]] = {
 
 
 CONDITION_KEY_MAX = 128
-PARENT_CLOSE_POLICIES = ("abandon", "request_cancel", "terminate")
-CHILD_CANCELLATION_POLICIES = ("abandon",)
+PARENT_CLOSE_POLICIES = ("abandon", "request_cancel", "request_cancellation", "terminate")
 SHOWN_TYPE_CHARACTERS = 64
 MESSAGE_MAX = 2**20
 _SELECTION_ID = re.compile(r"select-calls:[1-9][0-9]{0,14}:[1-9][0-9]{0,3}", re.ASCII)
@@ -140,7 +139,7 @@ def _start_timer(fields: Fields) -> StartTimer | None:
 def _start_child_workflow(fields: Fields) -> StartChildWorkflow | None:
     workflow_type = fields.name("workflow_type", required=True)
     policy = fields.choice("parent_close_policy", PARENT_CLOSE_POLICIES)
-    cancellation = fields.choice("cancellation_policy", CHILD_CANCELLATION_POLICIES)
+    cancellation = fields.choice("cancellation_policy", _CANCELLATION_POLICIES)
     execution = fields.integer("execution_timeout_seconds", minimum=1, maximum=SECONDS_MAX)
     single = fields.integer("run_timeout_seconds", minimum=1, maximum=SECONDS_MAX)
     if execution is not None and single is not None and single > execution:
