@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dw_api_ingress.activities import ActivityHandlers
 from dw_api_ingress.history import HistoryHandlers, WaitForHistory
 from dw_api_ingress.listing import ListingHandlers
 from dw_api_ingress.namespaces import NamespaceHandlers
@@ -13,6 +14,7 @@ from dw_core.ids import NewId
 from dw_core.limits import Limits
 from dw_runtime.http.call import Handlers
 from dw_runtime.pump.pump import Pump
+from dw_runtime.store.reads.activities import ActivityReads
 from dw_runtime.store.reads.namespaces import NamespaceReads
 from dw_runtime.store.reads.runs import RunReads
 
@@ -25,12 +27,14 @@ def control_handlers(
     limits: Limits,
     new_id: NewId,
     queries: QueryHandlers | None = None,
+    activities: ActivityReads | None = None,
     wait_for_history: WaitForHistory | None = None,
 ) -> Handlers:
     """Handlers of the control plane.
 
     ``new_id`` draws ULIDs for runs and commands. ``wait_for_history`` waits for news of a run at most some seconds;
-    without it a held history read looks again twice per second. Without ``queries`` their routes answer 501.
+    without it a held history read looks again twice per second. Without ``queries`` or ``activities`` their
+    routes answer 501.
     """
     start = StartHandlers(pump, limits, new_id)
     signals = SignalHandlers(pump, runs, limits, new_id)
@@ -39,8 +43,10 @@ def control_handlers(
     history = HistoryHandlers(runs, wait_for_history)
     named = NamespaceHandlers(namespaces)
     asking = {} if queries is None else {"workflow_query": queries.current, "workflow_run_query": queries.named_run}
+    jobs = {} if activities is None else ActivityHandlers(pump, activities, new_id).by_route()
     return {
         **asking,
+        **jobs,
         "workflow_start": start.start,
         "workflow_signal": signals.send,
         "workflow_run_signal": signals.send,

@@ -25,6 +25,7 @@ from dw_core.engine.inputs import (
     ReleaseClaim,
     RenewActivityLease,
     SignalWorkflow,
+    StartActivity,
     StartWorkflow,
     SweepTask,
     TakeDeliveries,
@@ -35,6 +36,7 @@ from dw_core.engine.releases import decide_release
 from dw_core.engine.renewals import decide_renew
 from dw_core.engine.signals import decide_signal
 from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.standalone import decide_start_activity
 from dw_core.engine.starts import decide_start
 from dw_core.engine.terminating import decide_terminate
 from dw_core.engine.timers import decide_fire
@@ -48,6 +50,8 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
     Pure: the arguments are left as they are. Returns a transition to write, or a rejection that writes nothing.
     """
     match change:
+        case StartActivity():
+            return decide_start_activity(snapshot, change, now)
         case StartWorkflow():
             return decide_start(snapshot, change, now)
         case CompleteWorkflowTask():

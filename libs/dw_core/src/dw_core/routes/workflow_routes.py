@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from dw_core.protocol.requests_control import WorkflowQuery, WorkflowSignal, WorkflowStart, WorkflowTerminate
+from dw_core.protocol.requests_control import (
+    ActivityStart,
+    WorkflowQuery,
+    WorkflowSignal,
+    WorkflowStart,
+    WorkflowTerminate,
+)
 from dw_core.routes.control import ADMINS, OPERATORS, control
 from dw_core.routes.route import Route
 
@@ -126,7 +132,7 @@ IMPORTS = (
 )
 
 ACTIVITIES = (
-    _gated("POST", "/api/activities", "activity_start", "Start a standalone activity"),
+    _gated("POST", "/api/activities", "activity_start", "Start a standalone activity", request=ActivityStart),
     _gated("GET", "/api/activities", "activity_list", "List standalone activities"),
     _gated("GET", "/api/activities/{activity_id}", "activity_describe", "Describe a standalone activity"),
 )
