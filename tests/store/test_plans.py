@@ -177,6 +177,7 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "save_worker": (json.dumps({"namespace": "seed-1", "worker_id": "worker-1"}),),
     "beat_worker": ("seed-1", "worker-1", None, None, None),
     "touch_workers": (rows({"namespace": "seed-1", "worker_id": "worker-1"}), 3),
+    "forget_stale_workers": (604_800, 500),
     "forget_worker": ("seed-1", "worker-1"),
     "leased_runs": ("seed-1", "worker-1"),
     "try_migration_lock": (),

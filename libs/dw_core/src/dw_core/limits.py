@@ -31,6 +31,9 @@ WORKER_HEARTBEAT_INTERVAL_SECONDS = 10
 WORKER_STALE_AFTER_SECONDS = 30
 """How often a worker reports, and when it no longer counts as present (worker-plane §17)."""
 
+REGISTRATION_KEPT_SECONDS = 604_800
+"""How long the registration of a silent worker is kept: until then its next poll or heartbeat revives it."""
+
 WORKER_SLOTS_DEFAULT = 100
 """Concurrent tasks of each kind a worker is assumed to take when it does not say (worker-plane §6.1)."""
 
