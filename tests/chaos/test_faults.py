@@ -16,7 +16,7 @@ from tests.chaos.checker import check, open_runs
 from tests.chaos.client import Client, Cut, exchange
 from tests.chaos.cluster import LEASE_SECONDS, Cluster
 from tests.chaos.proxy import Proxy
-from tests.chaos.workers import QUEUE, SIGNALS, WORKFLOW_TYPE, Ledger, Worker
+from tests.chaos.workers import QUEUE, RUNS_OF_A_WORKFLOW, SIGNALS, WORKFLOW_TYPE, Ledger, Worker
 from tests.harness.databases import migrated_database
 from tests.harness.waiting import eventually
 
@@ -212,6 +212,6 @@ async def test_no_fault_loses_or_doubles_a_step(
 
                 await eventually(all_closed, "every run ends once the faults are over", 60)
                 await load.stop()
-                assert check(database_url, QUEUE, load.ledger, complete=True) == load.started
+                assert check(database_url, QUEUE, load.ledger, complete=True) == RUNS_OF_A_WORKFLOW * load.started
                 assert "never retrieved" not in cluster.logs()
                 assert "Traceback" not in cluster.logs()

@@ -1,4 +1,4 @@
-"""A workflow that fans out, fans in, sleeps, and waits for signals, and workers that run it badly."""
+"""A workflow that fans out and in, sleeps, has a child, waits for signals, and workers that run it badly."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import msgspec
 from tests.chaos.client import PAYLOAD, Client, Json
 
 WORKFLOW_TYPE = "chaos.workflow"
+CHILD_TYPE = "chaos.child"
 ACTIVITY_TYPE = "chaos.activity"
 QUEUE = "chaos"
 PAGE_SIZE = 7
@@ -18,6 +19,8 @@ OUTCOMES = ("ActivityCompleted", "ActivityFailed", "ActivityTimedOut")
 SIGNALS = 3
 """How many signals a run waits for before it completes."""
 WAIT_SECONDS = 2
+RUNS_OF_A_WORKFLOW = 3
+"""Its own, that of its child, and the one the child continues in."""
 
 
 class Ledger(msgspec.Struct):
@@ -49,11 +52,15 @@ def schedule(**more: Any) -> Json:
 
 
 def next_commands(history: list[Json], width: int) -> list[Json]:
-    """What the workflow does next: a fan-out of ``width``, a side effect with one more activity and a timer, then it
-    waits for signals until it has them all, and ends.
+    """What the workflow does next: a fan-out of ``width``, a side effect with one more activity, a timer and a child,
+    then it waits for signals until it has them all, and ends. The child continues as new, once, and ends.
 
     An empty list means that it waits.
     """
+    start = next(e["payload"] for e in history if e["event_type"] == "WorkflowStarted")
+    if start["workflow_type"] == CHILD_TYPE:
+        is_second = "continued_from_run_id" in start
+        return [{"type": "complete_workflow", "result": PAYLOAD} if is_second else {"type": "continue_as_new"}]
     opened = [e for e in history if e["event_type"] == "ActivityScheduled"]
     closed = [e for e in history if e["event_type"] in OUTCOMES]
     if not opened:
@@ -65,8 +72,11 @@ def next_commands(history: list[Json], width: int) -> list[Json]:
             {"type": "record_side_effect", "result": PAYLOAD},
             schedule(),
             {"type": "start_timer", "delay_seconds": 1},
+            {"type": "start_child_workflow", "workflow_type": CHILD_TYPE},
         ]
     if not any(e["event_type"] == "TimerFired" and "timer_kind" not in e["payload"] for e in history):
+        return []
+    if not any(e["event_type"] == "ChildRunCompleted" for e in history):
         return []
     if sum(e["event_type"] == "SignalReceived" for e in history) < SIGNALS:
         return [{"type": "open_condition_wait", "condition_key": "signals", "timeout_seconds": WAIT_SECONDS}]
@@ -91,7 +101,7 @@ class Worker:
             "worker_id": self.name,
             "task_queue": QUEUE,
             "runtime": "python",
-            "supported_workflow_types": [WORKFLOW_TYPE],
+            "supported_workflow_types": [WORKFLOW_TYPE, CHILD_TYPE],
             "supported_activity_types": [ACTIVITY_TYPE],
         }
         await self._client.send("register", "/api/worker/register", body)

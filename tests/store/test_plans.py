@@ -86,6 +86,7 @@ RUN = {
     "open_child_count": 0,
     "pending_signal_count": 0,
     "open_wait": {"sequence": 9},
+    "selected_waits": [],
     "task_failure_count": 0,
     "replay_blocked": False,
 }
@@ -150,6 +151,7 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     ),
     "read_pages": (rows({"run_id": RUN_ID, "up_to": 6, "page_size": 100}),),
     "read_settled": (rows(POINT),),
+    "read_members": (rows(GROUP), rows({"run_id": RUN_ID, "first": 1, "last": 3})),
     "pick_tasks": (rows(TASK),),
     "lock_queues": (json.dumps(["claims/seed-1/ACTIVITY"]),),
     "pick_shared_tasks": (rows(TASK | CAPS),),

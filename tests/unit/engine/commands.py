@@ -52,6 +52,68 @@ def children(base: int, size: int, **fields: Any) -> list[Json]:
     return found
 
 
+def select(base: int, *members: Json | list[Json]) -> list[Json]:
+    """The commands of ``ctx.select``: members are commands, or lists of commands that make one group member."""
+    sizes = [len(member) if isinstance(member, list) else 1 for member in members]
+    total, found = sum(sizes), []
+    for index, member in enumerate(members):
+        first = base + sum(sizes[:index])
+        leaves = member if isinstance(member, list) else [member]
+        for offset, command in enumerate(leaves):
+            outer = {
+                "parallel_group_id": f"select-calls:{base}:{total}",
+                "parallel_group_kind": "mixed",
+                "parallel_group_mode": "select",
+                "parallel_group_base_sequence": base,
+                "parallel_group_size": total,
+                "parallel_group_index": first - base + offset,
+                "selection_member_key": f"m{index}",
+                "selection_member_index": index,
+                "selection_member_base_sequence": first,
+                "selection_member_size": sizes[index],
+                "selection_member_kind": "group" if isinstance(member, list) else _KINDS[command["type"]],
+            }
+            inner = _mixed(first, sizes[index], offset) if isinstance(member, list) else []
+            path = [outer, *inner]
+            found.append(command | path[-1] | {"parallel_group_path": path})
+    return found
+
+
+_KINDS = {
+    "schedule_activity": "activity",
+    "start_timer": "timer",
+    "start_child_workflow": "child",
+    "open_condition_wait": "condition",
+}
+
+
+def _mixed(base: int, size: int, index: int) -> list[Json]:
+    return [
+        {
+            "parallel_group_id": f"parallel-calls:{base}:{size}",
+            "parallel_group_kind": "mixed",
+            "parallel_group_base_sequence": base,
+            "parallel_group_size": size,
+            "parallel_group_index": index,
+        }
+    ]
+
+
+def cancel_member(base: int, size: int, index: int, first: int, **fields: Any) -> Json:
+    """``cancel_selection_operation`` of a lone member."""
+    return {
+        "type": "cancel_selection_operation",
+        "selection_group_id": f"select-calls:{base}:{size}",
+        "member_key": f"m{index}",
+        "member_index": index,
+        "member_base_sequence": first,
+        "member_size": 1,
+        "operation_kind": "activity",
+        "operation_identity": "some",
+        **fields,
+    }
+
+
 def continued(**fields: Any) -> Json:
     """``continue_as_new``."""
     return {"type": "continue_as_new", "queue": "q", **fields}

@@ -37,6 +37,7 @@ CLOSINGS = {
 BY_ITS_CODE = {"WorkflowCompleted", "WorkflowFailed", "WorkflowContinuedAsNew"}
 """Ends that a completion has brought: what arrived during its lease, and only it, is in no history."""
 CHILD_OUTCOMES = {"ChildRunCompleted", "ChildRunFailed", "ChildRunCancelled", "ChildRunTerminated"}
+GROUPED = {"ActivityScheduled", "TimerScheduled", "ChildWorkflowScheduled", "ConditionWaitOpened"}
 AFTER_THE_END = {"ParentClosePolicyApplied"}
 CALLS: dict[str, tuple[str, tuple[str, ...], set[str]]] = {
     "ActivityScheduled": ("Activity", ("activity_type",), OUTCOMES),
@@ -90,6 +91,7 @@ class Watch:
         self._children_31_33(run, children, history, buffered)
         self._instance_34(run)
         waits_9_10(run, history)
+        selections_14(history)
         signals_in_order(run, history, buffered)
         for activity in activities:
             attempts = [
@@ -204,7 +206,7 @@ def groups_12(history: list[Json]) -> None:
     """Every group is complete, in one transaction, with W = base + index on every level."""
     members: dict[tuple[int, str], list[Json]] = {}
     for event in history:
-        if event["event_type"] not in {"ActivityScheduled", "TimerScheduled", "ChildWorkflowScheduled"}:
+        if event["event_type"] not in GROUPED or "timer_kind" in event["payload"]:
             continue
         for level, entry in enumerate(event["payload"].get("parallel_group_path") or ()):
             base, index = entry["parallel_group_base_sequence"], entry["parallel_group_index"]
@@ -216,7 +218,7 @@ def groups_12(history: list[Json]) -> None:
         ), "12: a group is complete"
         first, last = group[0]["sequence"], group[-1]["sequence"]
         between = {e["event_type"] for e in history[first - 1 : last]}
-        assert between <= {e["event_type"] for e in group} | {"ChildRunStarted"}, "12: in one transaction"
+        assert between <= {*GROUPED, "ChildRunStarted"}, "12: in one transaction"
 
 
 def liveness_20_21_24(
@@ -249,9 +251,15 @@ def liveness_20_21_24(
 def waits_9_10(run: Run, history: list[Json]) -> None:
     """One condition wait is open at most; what consumes it is followed by a decision; a timeout ends it once."""
     open_at: int | None = None
+    selected: set[int] = set()
     for event, following in zip(history, [*history[1:], None], strict=True):
         kind, payload = event["event_type"], event["payload"]
-        if kind == "ConditionWaitOpened":
+        if kind in {"ConditionWaitOpened", *WAIT_OUTCOMES} and "parallel_group_path" in payload:
+            (selected.add if kind == "ConditionWaitOpened" else selected.remove)(payload["sequence"])
+        elif kind == "SelectionOperationCancelled":
+            first = payload["member_base_sequence"]
+            selected -= set(range(first, first + payload["member_size"]))
+        elif kind == "ConditionWaitOpened":
             assert open_at is None, "9: one wait is open at most"
             open_at = payload["sequence"]
         elif kind in WAIT_OUTCOMES:
@@ -260,11 +268,29 @@ def waits_9_10(run: Run, history: list[Json]) -> None:
             if kind == "ConditionWaitSatisfied":
                 assert following is not None and following["event_type"] not in {"SignalReceived"}, "10"
         elif payload.get("timer_kind") is not None:
-            assert kind == "TimerCancelled" or open_at == payload["sequence"], "a timeout belongs to the open wait"
+            is_open = payload["sequence"] in {open_at, *selected}
+            assert kind == "TimerCancelled" or is_open, "a timeout belongs to an open wait"
         elif kind == "SignalReceived":
-            assert payload.get("workflow_sequence") == open_at, "a signal names the wait that was open"
+            expected = min(selected, default=None) if open_at is None else open_at
+            assert payload.get("workflow_sequence") == expected, "a signal names the wait that was open"
     if not run.is_terminal:
         assert (run.open_wait.sequence if run.open_wait else None) == open_at, "9: the run knows its open wait"
+        assert {wait.sequence for wait in run.selected_waits} == selected, "9: the run knows its selected waits"
+
+
+def selections_14(history: list[Json]) -> None:
+    """A selection is resolved once, directly behind the event that decided its first member."""
+    resolved: set[str] = set()
+    for before, event in zip([None, *history], history, strict=False):
+        if event["event_type"] != "SelectionResolved":
+            continue
+        payload = event["payload"]
+        assert before is not None and before["id"] == payload["resolution_event_id"], "14: directly behind its cause"
+        assert before["event_type"] == payload["resolution_event_type"], "14: names its cause"
+        first = payload["member_base_sequence"]
+        assert first <= before["payload"]["sequence"] < first + payload["member_size"], "14: a leaf of the winner"
+        assert payload["selection_group_id"] not in resolved, "14: one winner"
+        resolved.add(payload["selection_group_id"])
 
 
 def signals_in_order(run: Run, history: list[Json], buffered: list[Json]) -> None:

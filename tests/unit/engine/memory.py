@@ -53,7 +53,7 @@ UPDATED = {
     "activities": _updated_columns("activity_executions"),
     "timers": _updated_columns("workflow_timers", "end_timers"),
     "children": _updated_columns("workflow_child_calls", "move_child_calls"),
-    "groups": ["open_count"],
+    "groups": ["open_count", "selection"],
 }
 
 
@@ -140,6 +140,7 @@ class Memory:
             "lock_runs": self._lock_runs,
             "read_related": self._read_related,
             "read_settled": self._read_settled,
+            "read_members": self._read_members,
             "start_runs": self._start_runs,
             "advance": self._advance,
             "open_child_calls": self._inserting("children"),
@@ -248,6 +249,25 @@ class Memory:
                 _cell([row for row in self.inbox if row["run_id"] in inboxes]),
                 _cell(kept),
                 None,
+            )
+        ]
+
+    def _read_members(self, groups: str, spans: str) -> list[Row]:
+        bases = {(g["run_id"], g["base_sequence"]) for g in _rows(groups)}
+        meant = {(s["run_id"], n) for s in _rows(spans) for n in range(s["first"], s["last"] + 1)}
+
+        def found(table: str, is_open: Callable[[Json], bool]) -> bytes | None:
+            rows = self.tables[table]
+            return _cell([rows[key] for key in sorted(meant) if key in rows and is_open(rows[key])])
+
+        tasks = [t for _, t in self.tasks() if t["kind"] == 1 and (t["run_id"], t["activity_sequence"]) in meant]
+        return [
+            (
+                _cell([self.tables["groups"][key] for key in sorted(bases) if key in self.tables["groups"]]),
+                _cell(tasks),
+                found("activities", lambda row: row["closed_at"] is None),
+                found("timers", lambda row: row["status"] == "pending"),
+                found("children", lambda row: row["closed_at"] is None),
             )
         ]
 

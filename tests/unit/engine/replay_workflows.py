@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from durable_workflow import workflow
-from durable_workflow.errors import ActivityFailed, ChildWorkflowFailed
+from durable_workflow.errors import ActivityFailed, ChildWorkflowFailed, DurableOperationCancelled
 from durable_workflow.workflow import ActivityRetryPolicy, ContinueAsNew, WorkflowContext
 
 Steps = Generator[Any, Any, Any]
@@ -185,7 +185,64 @@ class Countdown:
         return ContinueAsNew(arguments=[number - 1, total + doubled])
 
 
-WORKFLOWS: list[type] = [Sequential, FanOut, RecordedValues, Failures, Sleeps, Listens, Fails, Family, Countdown]
+@workflow.defn(name="selects")
+class Selects:
+    """Selections of every kind of member; losers are awaited, cancelled, or left alone. No race decides the result."""
+
+    def __init__(self) -> None:
+        self.heard = 0
+
+    @workflow.signal("go")
+    def on_go(self, number: int) -> None:
+        """Note a signal."""
+        self.heard += 1
+
+    def run(self, ctx: WorkflowContext, width: int) -> Steps:
+        results: list[Any] = []
+        for number in range(width):
+            first = yield ctx.select(
+                {
+                    "late": ctx.start_timer(100_000_000),
+                    "work": ctx.schedule_activity("double", [number], retry_policy=FOREVER),
+                }
+            )
+            results.append([first.key, first.result()])
+            yield first.handles["late"].cancel()
+            try:
+                yield first.handles["late"]
+            except DurableOperationCancelled:
+                results.append("given up")
+        both = yield ctx.select(
+            [
+                [ctx.schedule_activity("add", [1, width], retry_policy=FOREVER), ctx.start_timer(2)],
+                ctx.start_child_workflow("listening-child", [100_000_000]),
+                ctx.wait_condition(lambda: False, key="never", timeout=90_000_000),
+            ]
+        )
+        results.append([both.key, both.kind])
+        if both.kind == "group":
+            results.append((yield both.handles[0]))
+        yield both.handles[1].cancel()
+        doomed = yield ctx.select([ctx.schedule_activity("doomed", [1]), ctx.start_timer(100_000_000)])
+        results.append([doomed.key, doomed.succeeded])
+        pair = yield [ctx.schedule_activity("double", [n], retry_policy=FOREVER) for n in (1, 2)]
+        quick = yield ctx.select([ctx.start_timer(1), ctx.schedule_activity("double", [9], retry_policy=FOREVER)])
+        rest = yield next(iter(quick.remaining().values()))
+        return [results, pair, sorted([str(quick.result()), str(rest)])]
+
+
+WORKFLOWS: list[type] = [
+    Sequential,
+    FanOut,
+    RecordedValues,
+    Failures,
+    Sleeps,
+    Listens,
+    Fails,
+    Family,
+    Countdown,
+    Selects,
+]
 """What the test starts."""
 ALL_WORKFLOWS = [*WORKFLOWS, Grandparent, ListeningChild]
 

@@ -39,6 +39,7 @@ from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.limits import Limits
 from tests.unit.engine.commands import (
     activity,
+    cancel_member,
     child,
     children,
     continued,
@@ -47,6 +48,7 @@ from tests.unit.engine.commands import (
     group,
     leaf,
     retrying,
+    select,
     side_effect,
     timer,
     version,
@@ -123,6 +125,14 @@ def child_starts(draw: st.DrawFn) -> Json:
     return child(**{name: value for name, value in fields.items() if value is not None})
 
 
+CALLS: st.SearchStrategy[Json] = st.sampled_from([activity("a"), timer(1), timer(40), child()])
+MEMBERS: st.SearchStrategy[list[Any]] = st.lists(
+    CALLS | st.sampled_from([wait("a"), wait("b", 10)]) | st.lists(CALLS, min_size=1, max_size=2),
+    min_size=1,
+    max_size=3,
+)
+
+
 @st.composite
 def batches(draw: st.DrawFn) -> list[Json]:
     """A batch of commands, now and then one that must be refused."""
@@ -139,6 +149,7 @@ def batches(draw: st.DrawFn) -> list[Json]:
                 st.integers(1, 2),
                 POLICIES,
             )
+            | st.builds(lambda base, members: select(base, *members), st.integers(1, 9), MEMBERS)
             | st.builds(lambda change, number: [version(change, number)], st.sampled_from("xy"), st.integers(0, 1))
             | st.builds(
                 lambda base, tree, policy: group(base, tree, retry_policy=policy), st.integers(1, 9), TREES, POLICIES
@@ -173,7 +184,7 @@ class Engine(RuleBasedStateMachine):
         return self.claimed[-min(back, len(self.claimed))]
 
     def _workflow_report(self, task: Task, data: st.DataObject) -> Input:
-        kind = data.draw(st.sampled_from(["complete", "complete", "complete", "again", "fail", "beat", "check"]))
+        kind = data.draw(st.sampled_from(["complete"] * 3 + ["again", "cancel", "fail", "beat", "check"]))
         changes = data.draw(CHANGED_FENCES)
         if kind == "complete":
             keeps = StickyClaim(
@@ -186,6 +197,8 @@ class Engine(RuleBasedStateMachine):
             return completion(task, *data.draw(batches()), sticky=sticky, **changes)
         if kind == "again":
             return completion(task, *self._recorded_group(task.run_id, data), **changes)
+        if kind == "cancel":
+            return completion(task, *self._cancelled_member(task.run_id, data), **changes)
         if kind == "fail":
             return failed_task(task, "boom", data.draw(TASK_FAILURES), **changes)
         fence = _fence(task) | changes
@@ -201,6 +214,29 @@ class Engine(RuleBasedStateMachine):
         base = data.draw(st.sampled_from([row["base_sequence"] for row in groups]))
         leaves = [row for row in self.world.memory.of_run("activities", run_id) if row["group_base"] == base]
         return [leaf(row["parallel_group_path"], row["activity_type"]) for row in leaves]
+
+    def _cancelled_member(self, run_id: str, data: st.DataObject) -> list[Json]:
+        """The cancellation of a member of a recorded selection, or an invalid batch when there is none."""
+        groups = [row for row in self.world.memory.of_run("groups", run_id) if row["selection"] is not None]
+        if not groups:
+            return []
+        row = data.draw(st.sampled_from(groups))
+        leaves = [
+            found["payload"]["parallel_group_path"][0]
+            for found in self.world.events(run_id)
+            if found["payload"].get("parallel_group_path", [{}])[0].get("parallel_group_base_sequence")
+            == row["base_sequence"]
+        ]
+        outer = data.draw(st.sampled_from(leaves))
+        return [
+            cancel_member(
+                row["base_sequence"],
+                row["size"],
+                outer["selection_member_index"],
+                outer["selection_member_base_sequence"],
+                member_size=outer["selection_member_size"],
+            )
+        ]
 
     def _activity_report(self, task: Task, data: st.DataObject) -> Input:
         kind = data.draw(st.sampled_from(["complete", "complete", "fail", "fail", "beat", "renew", "check"]))
@@ -380,20 +416,25 @@ class Engine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """21: with a live worker, a live sweep and a signal for who waits for one, every run comes to its end."""
-        for _ in range(200):
+        for step in range(900):
             if all(self.world.run(key[0]).is_terminal for key in self.world.memory.tables["runs"]):
                 return
-            self.world.later(LEASE_SECONDS)
+            self.world.later(1 if step % 30 else LEASE_SECONDS)  # nobody is always too late for a start-by deadline
             self.world.sweep()
             for namespace, workflow_id in list(self.world.memory.instances):
-                if self.world.run(self.world.memory.instances[namespace, workflow_id]).open_wait is not None:
+                run = self.world.run(self.world.memory.instances[namespace, workflow_id])
+                if run.open_wait is not None or run.selected_waits:
                     accepted(self.world.signal(workflow_id))
             for found in self.world.poll(TaskKind.ACTIVITY, slots=50):
                 accepted(self.world.complete_activity(found.task))
             for found in self.world.poll(TaskKind.WORKFLOW, slots=50):
                 self.world.complete(found.task, finish())
             self.watch.look()
-        raise AssertionError("21: a run never ends")
+        raise AssertionError(f"21: a run never ends: {self._open_runs()}")
+
+    def _open_runs(self) -> list[Any]:
+        runs = [self.world.run(key[0]) for key in self.world.memory.tables["runs"]]
+        return [(run, self.world.types(run.run_id)) for run in runs if not run.is_terminal]
 
 
 def _fence(task: Task) -> dict[str, Any]:

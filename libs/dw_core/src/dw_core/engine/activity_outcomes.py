@@ -206,7 +206,8 @@ def resolve(
         writer.record(event_type, identity | payload)
         close_host(writer, activity, event_type, payload)
         return
-    wake = _resume(activity, identity, event_type) if writer.completes_group(activity.group_base) else None
+    ends_group = writer.ends_group(activity.group_base, activity.parallel_group_path)
+    wake = _resume(activity, identity, event_type) if ends_group else None
     writer.record(event_type, identity | payload | group_members(activity.parallel_group_path), wake=wake)
 
 

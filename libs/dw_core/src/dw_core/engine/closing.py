@@ -163,11 +163,18 @@ def _cancel_activities(writer: RunWriter, command_id: str | None) -> None:
     known = writer.snapshot.activities | writer.transition.activities
     open_tasks = {t.activity_sequence: t for t in writer.open_tasks() if t.kind is TaskKind.ACTIVITY}
     for sequence in sorted(open_tasks):
-        _cancel_activity(writer, known[sequence], open_tasks[sequence], command_id)
+        cancel_activity(writer, known[sequence], open_tasks[sequence], command_id)
     writer.run.open_activity_count = 0
 
 
-def _cancel_activity(writer: RunWriter, activity: Activity, task: Task, command_id: str | None) -> None:
+def cancel_activity(
+    writer: RunWriter,
+    activity: Activity,
+    task: Task,
+    command_id: str | None,
+    message: str = "Activity cancelled because its workflow run closed.",
+) -> None:
+    """Close one open activity with its event; the caller counts it."""
     now = writer.now
     closed = copy.copy(activity)
     closed.status, closed.closed_at, closed.attempt_count = "cancelled", now, task.attempt
@@ -184,7 +191,7 @@ def _cancel_activity(writer: RunWriter, activity: Activity, task: Task, command_
         "sequence": activity.sequence,
         "attempt_number": task.attempt or None,
         "cancelled_at": wire_time(now),
-        "message": "Activity cancelled because its workflow run closed.",
+        "message": message,
     }
     known = {key: value for key, value in payload.items() if value is not None}
     writer.append("ActivityCancelled", known | group_members(activity.parallel_group_path))
@@ -213,7 +220,7 @@ def _close_run(writer: RunWriter, status: str, closed_reason: str, outcome: dict
     """``outcome`` are the members of the terminal event that a parent is told; None when another run follows."""
     run = writer.run
     run.status, run.closed_reason, run.closed_at = status, closed_reason, writer.now
-    run.open_wait = None
+    run.open_wait, run.selected_waits = None, []
     let_go(writer, is_continued=closed_reason == "continued")
     if outcome is not None:
         told = {name: outcome[name] for name in _OUTCOME_MEMBERS if outcome.get(name) is not None}

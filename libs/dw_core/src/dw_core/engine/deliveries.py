@@ -58,7 +58,7 @@ def _child_closed(writer: RunWriter, delivery: Delivery) -> None:
     writer.put_child(closed)
     writer.run.open_child_count -= 1
     event_type = _CHILD_EVENTS[status]
-    wake = resume_context(closed, event_type) if writer.completes_group(call.group_base) else None
+    wake = resume_context(closed, event_type) if writer.ends_group(call.group_base, call.parallel_group_path) else None
     writer.record(event_type, call_members(call, run_number, run_id) | body, wake=wake)
 
 

@@ -32,7 +32,8 @@ class OpenWait(msgspec.Struct, kw_only=True):
     """The condition wait a run is blocked on; each opening is a wait of its own (engine §0.1 rule 7).
 
     ``fire_at`` is when its timeout timer, which has the same ``sequence``, is due. ``notified_at`` is the history
-    sequence of the newest event the condition may depend on, 0 when there was none since the opening.
+    sequence of the newest event the condition may depend on, 0 when there was none since the opening. ``path`` is set
+    for a condition that is a member of a selection.
     """
 
     sequence: int
@@ -43,6 +44,7 @@ class OpenWait(msgspec.Struct, kw_only=True):
     opened_at: datetime
     fire_at: datetime | None = None
     notified_at: int = 0
+    path: list[dict[str, Any]] | None = None
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +107,7 @@ class Run(msgspec.Struct, kw_only=True):
     open_child_count: int = 0
     pending_signal_count: int = 0
     open_wait: OpenWait | None = None
+    selected_waits: list[OpenWait] = []
     task_failure_count: int = 0
     replay_blocked: bool = False
     sticky_worker: str | None = None
@@ -122,7 +125,13 @@ class Run(msgspec.Struct, kw_only=True):
     def is_waiting(self) -> bool:
         """Whether something outside its code can still move the run."""
         counts = (self.open_activity_count, self.open_timer_count, self.open_child_count)
-        return any(counts) or self.open_wait is not None
+        return any(counts) or self.open_wait is not None or bool(self.selected_waits)
+
+    def wait(self, sequence: int) -> OpenWait | None:
+        """The open condition wait with this workflow sequence, alone or in a selection."""
+        if self.open_wait is not None and self.open_wait.sequence == sequence:
+            return self.open_wait
+        return next((wait for wait in self.selected_waits if wait.sequence == sequence), None)
 
     @property
     def deadline_at(self) -> datetime | None:
@@ -298,14 +307,26 @@ class Receipt(msgspec.Struct, kw_only=True):
     closed_at: datetime
 
 
+class Selection(msgspec.Struct, kw_only=True):
+    """How a selection stands, by member index: open leaves, the members decided or cancelled, and the first decided."""
+
+    open: list[int] = []
+    decided: list[int] = []
+    winner: int | None = None
+
+
 class Group(msgspec.Struct, kw_only=True):
-    """An outermost parallel group: how many leaves are still open, and the recorded path of its first leaf."""
+    """An outermost parallel group: how many leaves are still open, and the recorded path of its first leaf.
+
+    ``selection`` is set when it is a durable selection.
+    """
 
     run_id: str
     base_sequence: int
     size: int
     open_count: int
     first_path: list[dict[str, Any]]
+    selection: Selection | None = None
 
 
 class VersionMarker(msgspec.Struct, kw_only=True):

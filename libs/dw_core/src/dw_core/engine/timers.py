@@ -6,80 +6,15 @@ import copy
 from datetime import datetime, timedelta
 from typing import Any
 
-from dw_core.engine.commands.groups import Path, group_members
 from dw_core.engine.inputs import FireTimer
-from dw_core.engine.rows import OpenWait, Run, Timer
+from dw_core.engine.rows import Timer
+from dw_core.engine.selections import remove_wait, settle
 from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.timer_events import CONDITION_TIMEOUT, cancel, timeout_timer, timer_members, wait_members
 from dw_core.engine.transition import Outcome, Rejection
 from dw_core.engine.writer import Resume, RunWriter
-from dw_core.ids import timer_id, wait_id
+from dw_core.ids import timer_id
 from dw_core.protocol.timestamps import wire_time
-
-CONDITION_TIMEOUT = "condition_timeout"
-"""The kind of a timer that bounds a condition wait."""
-
-
-def open_timer(
-    writer: RunWriter, sequence: int, delay_seconds: int, path: Path | None, source: str, kind: str = "timer"
-) -> Timer:
-    """Open a timer and record it; it is due ``delay_seconds`` after the clock of this transaction."""
-    fire_at = writer.now + timedelta(seconds=delay_seconds)
-    timer = Timer(
-        run_id=writer.run.run_id,
-        sequence=sequence,
-        kind=kind,
-        delay_seconds=delay_seconds,
-        created_at=writer.now,
-        fire_at=fire_at,
-        due_at=fire_at,
-        parallel_group_path=path,
-        group_base=path[0]["parallel_group_base_sequence"] if path else None,
-    )
-    writer.put_timer(timer, is_new=True)
-    writer.run.open_timer_count += 1
-    writer.append("TimerScheduled", _payload(writer.run, timer), workflow_task_id=source)
-    return timer
-
-
-def wait_members(run_id: str, wait: OpenWait) -> dict[str, Any]:
-    """The members that every event of a condition wait carries; what was not authored is left out (engine §2.6)."""
-    members = {
-        "condition_wait_id": wait_id(run_id, wait.sequence),
-        "condition_key": wait.key,
-        "condition_definition_fingerprint": wait.fingerprint,
-        "sequence": wait.sequence,
-        "timeout_seconds": wait.timeout_seconds,
-        "condition_wait_occurrence_id": wait.occurrence_id,
-    }
-    return {key: value for key, value in members.items() if value is not None}
-
-
-def timeout_timer(run: Run, wait: OpenWait) -> Timer | None:
-    """The pending timer that bounds an open condition wait; it needs no reading, because the wait says it all."""
-    if wait.fire_at is None or wait.timeout_seconds is None:
-        return None
-    return Timer(
-        run_id=run.run_id,
-        sequence=wait.sequence,
-        kind=CONDITION_TIMEOUT,
-        delay_seconds=wait.timeout_seconds,
-        created_at=wait.opened_at,
-        fire_at=wait.fire_at,
-        due_at=wait.fire_at,
-    )
-
-
-def _payload(run: Run, timer: Timer) -> dict[str, Any]:
-    """The members that every event of a timer carries; the delay is the authored one (engine §2.5, §6.1)."""
-    members: dict[str, Any] = {
-        "timer_id": timer_id(timer.run_id, timer.sequence),
-        "sequence": timer.sequence,
-        "delay_seconds": timer.delay_seconds,
-        "fire_at": wire_time(timer.fire_at),
-    }
-    if timer.kind == CONDITION_TIMEOUT and run.open_wait is not None:
-        return members | {"timer_kind": CONDITION_TIMEOUT} | wait_members(run.run_id, run.open_wait)
-    return members | group_members(timer.parallel_group_path)
 
 
 def fire(writer: RunWriter, timer: Timer) -> None:
@@ -88,17 +23,17 @@ def fire(writer: RunWriter, timer: Timer) -> None:
     fired.status, fired.fired_at = "fired", writer.now
     writer.put_timer(fired)
     writer.run.open_timer_count -= 1
-    payload = _payload(writer.run, fired) | {"fired_at": wire_time(writer.now)}
+    payload = timer_members(writer.run, fired) | {"fired_at": wire_time(writer.now)}
     if timer.kind == CONDITION_TIMEOUT:
-        _time_out_wait(writer, payload)
+        _time_out_wait(writer, timer, payload)
         return
-    wake = _resume(fired) if writer.completes_group(timer.group_base) else None
+    wake = _resume(fired) if writer.ends_group(timer.group_base, timer.parallel_group_path) else None
     writer.record("TimerFired", payload, wake=wake)
 
 
-def _time_out_wait(writer: RunWriter, fired: dict[str, Any]) -> None:
+def _time_out_wait(writer: RunWriter, timer: Timer, fired: dict[str, Any]) -> None:
     """Never during a lease: the completion may consume the wait (engine §4.4)."""
-    wait = writer.run.open_wait
+    wait = writer.run.wait(timer.sequence)
     assert wait is not None and not writer.is_buffering, "a timeout fires while its wait is open and nobody decides"
     members = wait_members(writer.run.run_id, wait)
     named = fired["timer_id"]
@@ -115,8 +50,11 @@ def _time_out_wait(writer: RunWriter, fired: dict[str, Any]) -> None:
         "workflow_event_type": "TimerFired",
     }
     writer.append("TimerFired", fired)
-    writer.append("ConditionWaitTimedOut", members | {"timer_id": named}, wake=wake)
-    writer.run.open_wait = None
+    timed_out = members | {"timer_id": named}
+    writer.append("ConditionWaitTimedOut", timed_out, wake=wake)
+    remove_wait(writer.run, wait)
+    if wait.path is not None:
+        settle(writer, wait.path, "ConditionWaitTimedOut", timed_out, wake)
 
 
 def _resume(timer: Timer) -> Resume:
@@ -135,31 +73,24 @@ def _resume(timer: Timer) -> Resume:
 def end_lease(writer: RunWriter) -> None:
     """The workflow task's lease has ended: append what arrived meanwhile, then fire what has elapsed meanwhile.
 
-    Those are the timers of no delay that this decision has opened, and the timeout of the open condition wait.
+    Those are the timers of no delay that this decision has opened, and the timeouts of open condition waits.
     """
     writer.end_lease()
     for timer in writer.pending_timers():
-        if timer.sequence in writer.transition.created_timers and timer.fire_at <= writer.now:
+        is_new = timer.sequence in writer.transition.created_timers and timer.kind != CONDITION_TIMEOUT
+        if is_new and timer.fire_at <= writer.now:
             fire(writer, timer)
-    wait = writer.run.open_wait
-    timeout = None if wait is None else timeout_timer(writer.run, wait)
-    if timeout is not None and timeout.fire_at <= writer.now:
-        fire(writer, timeout)
+    ordinary = [] if writer.run.open_wait is None else [writer.run.open_wait]
+    for wait in (*ordinary, *writer.run.selected_waits):
+        timeout = timeout_timer(writer.run, wait)
+        if timeout is not None and timeout.fire_at <= writer.now:
+            fire(writer, timeout)
 
 
 def cancel_timers(writer: RunWriter) -> None:
     """Cancel every pending timer of a closing run."""
     for timer in writer.pending_timers():
         cancel(writer, timer)
-
-
-def cancel(writer: RunWriter, timer: Timer) -> None:
-    """Cancel one pending timer."""
-    cancelled = copy.copy(timer)
-    cancelled.status, cancelled.cancelled_at = "cancelled", writer.now
-    writer.put_timer(cancelled)
-    writer.run.open_timer_count -= 1
-    writer.append("TimerCancelled", _payload(writer.run, cancelled) | {"cancelled_at": wire_time(writer.now)})
 
 
 def decide_fire(snapshot: Snapshot, due: FireTimer, now: datetime) -> Outcome:

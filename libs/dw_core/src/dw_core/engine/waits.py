@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from dw_core.engine.commands.groups import Path
 from dw_core.engine.commands.parsed import OpenConditionWait, Parsed
 from dw_core.engine.rows import OpenWait, Run, Task
-from dw_core.engine.timers import CONDITION_TIMEOUT, cancel, open_timer, timeout_timer, wait_members
+from dw_core.engine.timer_events import CONDITION_TIMEOUT, cancel, open_timer, timeout_timer, wait_members
 from dw_core.engine.writer import RunWriter
 
 
-def open_wait(writer: RunWriter, sequence: int, command: OpenConditionWait, source: str) -> None:
-    """Block the run on a condition; a timeout starts from the clock of this transaction."""
+def open_wait(
+    writer: RunWriter, sequence: int, command: OpenConditionWait, source: str, path: Path | None = None
+) -> None:
+    """Block the run, or a member of a selection, on a condition; a timeout starts from this transaction's clock."""
     timeout = command.timeout_seconds
     wait = OpenWait(
         sequence=sequence,
@@ -21,12 +24,16 @@ def open_wait(writer: RunWriter, sequence: int, command: OpenConditionWait, sour
         timeout_seconds=timeout,
         opened_at=writer.now,
         fire_at=None if timeout is None else writer.now + timedelta(seconds=timeout),
+        path=path,
     )
     run = writer.run
-    run.open_wait = wait
+    if path is None:
+        run.open_wait = wait
+    else:
+        run.selected_waits = [*run.selected_waits, wait]
     writer.append("ConditionWaitOpened", wait_members(run.run_id, wait), workflow_task_id=source)
     if timeout is not None:
-        open_timer(writer, sequence, timeout, None, source, CONDITION_TIMEOUT)
+        open_timer(writer, sequence, timeout, path, source, CONDITION_TIMEOUT)
 
 
 def close_wait(writer: RunWriter) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 
 import msgspec
 
+from dw_core.engine.commands.groups import Path, is_selection
 from dw_core.engine.rows import (
     Activity,
     ChildCall,
     Details,
     Event,
     InboxEvent,
+    OpenWait,
     Receipt,
     Run,
     Task,
@@ -21,6 +23,7 @@ from dw_core.engine.rows import (
     TaskState,
     Timer,
 )
+from dw_core.engine.selections import ENDS_OF_MEMBERS, satisfy, selection_path, settle
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.sticky import reserve
 from dw_core.engine.transition import Rejection, Transition
@@ -115,16 +118,25 @@ class RunWriter:
         workflow_task_id: str | None = None,
     ) -> None:
         """A signal belongs to the condition wait that is open, and wakes the run only if there is one (engine §4.3)."""
+        woken_by = wake
         wait = self.run.open_wait if event_type == SIGNAL_RECEIVED else None
         if event_type == SIGNAL_RECEIVED and wait is None:
             wake = None
         if wait is not None:
             payload = with_member(payload, "workflow_sequence", wait.sequence)
+        selected = None if wait is not None or event_type != SIGNAL_RECEIVED else self.lowest_selected_wait
+        if selected is not None:
+            payload = with_member(payload, "workflow_sequence", selected.sequence)
         sequence = self.append(
             event_type, payload, workflow_task_id=workflow_task_id, workflow_command_id=workflow_command_id, wake=wake
         )
         if wait is not None:
             self.run.open_wait = msgspec.structs.replace(wait, notified_at=sequence)
+        if selected is not None:
+            satisfy(self, selected, woken_by or {})
+        path = selection_path(payload) if event_type in ENDS_OF_MEMBERS else None
+        if path is not None:
+            settle(self, path, event_type, payload, woken_by or {})
 
     def wake_for_recorded(self, sequence: int, resume: Resume) -> None:
         """A batch that only recorded values leaves nothing to wait for: wake the run once more (engine §6.4)."""
@@ -301,6 +313,15 @@ class RunWriter:
         group.open_count -= 1
         self.transition.groups[base] = group
         return group.open_count == 0
+
+    def ends_group(self, base: int | None, path: Path | None) -> bool:
+        """Whether the end of a leaf wakes the run: the last of its group, or any of a selection (engine §3.5)."""
+        return is_selection(path) or self.completes_group(base)
+
+    @property
+    def lowest_selected_wait(self) -> OpenWait | None:
+        """The selected condition that the next signal or update satisfies; its predicate is not for the worker."""
+        return min(self.run.selected_waits, key=lambda wait: wait.sequence, default=None)
 
     # -- end ---------------------------------------------------------------------------------------------------------
 

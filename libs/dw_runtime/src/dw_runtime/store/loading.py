@@ -39,6 +39,7 @@ from dw_core.engine.rows import (
     Timer,
     VersionMarker,
 )
+from dw_core.engine.selections import selection_path
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Transition
 from dw_runtime.store.link import Call, Transaction
@@ -137,6 +138,7 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
         if snapshot.run is not None:
             snapshot.kept[command.request_id or ""] = command
     await _load_settled(transaction, batch, by_run)
+    await _load_members(transaction, batch, by_run)
     assert now is not None, "read_related always tells the time"
     return Loaded(_decode_time(now), by_run, by_instance, _decode_texts(repeated or b"[]"))
 
@@ -233,6 +235,31 @@ def _fill(by_run: dict[str, Snapshot], parts: Sequence[bytes | None]) -> None:
     for event in _decode_inbox(inbox) if inbox else ():
         if event.run_id in by_run:
             by_run[event.run_id].inbox.append(event)
+
+
+async def _load_members(transaction: Transaction, batch: Sequence[Input], by_run: dict[str, Snapshot]) -> None:
+    """Selections whose members may end in this batch without being named by it, and members that it cancels.
+
+    A signal satisfies a selected condition, a timeout ends one, and events of members may wait in the inbox.
+    """
+    groups: list[dict[str, object]] = []
+    for run_id, snapshot in by_run.items():
+        paths = [] if snapshot.run is None else [wait.path for wait in snapshot.run.selected_waits]
+        paths += [selection_path(event.payload) for event in snapshot.inbox]
+        bases = {path[0]["parallel_group_base_sequence"] for path in paths if path}
+        groups += [{"run_id": run_id, "base_sequence": base} for base in bases - snapshot.groups.keys()]
+    spans: list[dict[str, object]] = []
+    for change in batch:
+        if isinstance(change, CompleteWorkflowTask) and change.parsed is not None:
+            for member in change.parsed.cancelled_members:
+                first, size = member.member_base_sequence, member.member_size
+                spans.append({"run_id": change.run_id, "first": first, "last": first + size - 1})
+                groups.append({"run_id": change.run_id, "base_sequence": member.base_sequence})
+    if not groups and not spans:
+        return
+    parts = (await transaction.ask([("read_members", encode_rows(groups), encode_rows(spans))]))[0][0]
+    found, tasks, activities, timers, children = parts
+    _fill(by_run, (tasks, activities, timers, children, None, None, found, None, None))
 
 
 async def _load_settled(transaction: Transaction, batch: Sequence[Input], by_run: dict[str, Snapshot]) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 
 from dw_core.engine.children import start_child
 from dw_core.engine.closing import complete, continue_as_new, fail
-from dw_core.engine.commands.groups import Path, group_members, rebase
+from dw_core.engine.commands.cancel_member import cancel_member, unknown_members
+from dw_core.engine.commands.groups import Path, group_members, is_selection, rebase
 from dw_core.engine.commands.parsed import (
+    CancelSelectionOperation,
     CompleteWorkflow,
     ContinueAsNew,
     FailWorkflow,
@@ -21,8 +23,9 @@ from dw_core.engine.commands.parsed import (
     StartTimer,
 )
 from dw_core.engine.rows import Activity, Group, Run, Task, TaskKind, VersionMarker
+from dw_core.engine.selections import add_leaf, new_selection
 from dw_core.engine.snapshot import Snapshot
-from dw_core.engine.timers import open_timer
+from dw_core.engine.timer_events import open_timer
 from dw_core.engine.transition import Rejection
 from dw_core.engine.waits import close_wait, is_spurious, open_wait
 from dw_core.engine.writer import RunWriter
@@ -38,7 +41,11 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
     """
     if _is_resent_group(writer.snapshot, batch) or is_spurious(writer.run, task, batch):
         return None
-    refused = _over_limit(writer, batch, limits) or _conflicting_marker(writer.snapshot, batch)
+    refused = (
+        _over_limit(writer, batch, limits)
+        or _conflicting_marker(writer.snapshot, batch)
+        or unknown_members(writer.snapshot, batch)
+    )
     if refused is not None:
         return refused
     close_wait(writer)
@@ -53,7 +60,9 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
             case StartChildWorkflow():
                 _start_child(writer, command, source)
             case OpenConditionWait():
-                open_wait(writer, _next_sequence(writer), command, source)
+                _open_wait(writer, command, source)
+            case CancelSelectionOperation():
+                cancel_member(writer, command, source, task.resume or {})
             case RecordSideEffect():
                 newest = _record_side_effect(writer, command, source)
             case RecordVersionMarker():
@@ -196,9 +205,16 @@ def _open_group(writer: RunWriter, path: Path) -> None:
     if outer["parallel_group_index"] == 0:
         base, size = outer["parallel_group_base_sequence"], outer["parallel_group_size"]
         writer.transition.groups[base] = Group(
-            run_id=writer.run.run_id, base_sequence=base, size=size, open_count=size, first_path=path
+            run_id=writer.run.run_id,
+            base_sequence=base,
+            size=size,
+            open_count=size,
+            first_path=path,
+            selection=new_selection(path),
         )
         writer.transition.created_groups.add(base)
+    if is_selection(path):
+        add_leaf(writer.transition.groups[outer["parallel_group_base_sequence"]], path)
 
 
 def _start_timer(writer: RunWriter, command: StartTimer, source: str) -> None:
@@ -215,6 +231,14 @@ def _start_child(writer: RunWriter, command: StartChildWorkflow, source: str) ->
     if path is not None:
         _open_group(writer, path)
     start_child(writer, sequence, path, command, source)
+
+
+def _open_wait(writer: RunWriter, command: OpenConditionWait, source: str) -> None:
+    sequence = _next_sequence(writer)
+    path = rebase(command.path, sequence) if command.path else None
+    if path is not None:
+        _open_group(writer, path)
+    open_wait(writer, sequence, command, source, path)
 
 
 def _record_side_effect(writer: RunWriter, command: RecordSideEffect, source: str) -> int:

@@ -29,11 +29,40 @@ _FLAT_KEYS = (
     "parallel_group_size",
     "parallel_group_index",
 )
+_SELECTION_KEYS = (
+    "parallel_group_mode",
+    "selection_member_key",
+    "selection_member_index",
+    "selection_member_base_sequence",
+    "selection_member_size",
+    "selection_member_kind",
+)
+SELECT = "select"
+"""The mode of a group of which the first member to end wins; only an outermost group has it."""
+_MEMBER_KINDS = ("activity", "timer", "child", "condition", "group")
+MEMBER_KEY_CHARS_MAX = 255
+
+
+def is_selection(path: Path | None) -> bool:
+    """Whether a path's outermost group is a durable selection."""
+    return bool(path) and path is not None and path[0].get("parallel_group_mode") == SELECT
 
 
 def group_id(kind: str, base: int, size: int) -> str:
     """The id a group carries on the wire."""
     return f"{_PREFIX[kind]}:{base}:{size}"
+
+
+def selection_id(base: int, size: int) -> str:
+    """The id a selection carries on the wire."""
+    return f"select-calls:{base}:{size}"
+
+
+def _id_of(entry: dict[str, Any], base: int) -> str:
+    size = entry["parallel_group_size"]
+    if entry.get("parallel_group_mode") == SELECT:
+        return selection_id(base, size)
+    return group_id(entry["parallel_group_kind"], base, size)
 
 
 def read_path(fields: Fields, leaf_kind: str) -> Path | None:
@@ -51,20 +80,38 @@ def read_path(fields: Fields, leaf_kind: str) -> Path | None:
         return None
     path: Path = []
     for entry in raw:
-        problem = _entry_problem(entry, leaf_kind)
+        problem = _entry_problem(entry, leaf_kind, is_outermost=not path)
         if problem:
             fields.error("parallel_group_path", problem)
             return None
         path.append(dict(entry))
-    if any(fields.raw(key) != path[-1][key] for key in _FLAT_KEYS):
+    if any(fields.raw(key) != path[-1].get(key) for key in (*_FLAT_KEYS, *_SELECTION_KEYS)):
         fields.error("parallel_group_path", "must end with the command's own parallel group fields")
+        return None
+    if leaf_kind == "condition" and not is_selection(path):
+        fields.error("parallel_group_path", "a condition is grouped in a selection only")
         return None
     return path
 
 
-def _entry_problem(entry: dict[str, Any], leaf_kind: str) -> str | None:
-    if entry.get("parallel_group_mode") is not None:
-        return "selections are not supported by this server"
+def _selection_problem(entry: dict[str, Any], sequence: int) -> str | None:
+    key, index, base, size, kind = (
+        entry.get(f"selection_member_{name}") for name in ("key", "index", "base_sequence", "size", "kind")
+    )
+    is_text = isinstance(key, str) and 0 < len(key) <= MEMBER_KEY_CHARS_MAX
+    if not is_text and not (type(key) is int and 0 <= key <= INTEGER_MAX):
+        return "must name its selection member by a non-empty string or an integer of at least 0"
+    if type(index) is not int or type(base) is not int or type(size) is not int or kind not in _MEMBER_KINDS:
+        return "must carry index, base, size and kind of its selection member"
+    if not 0 <= index < PARALLEL_GROUP_LEAVES_MAX or size < 1 or not base <= sequence < base + size:
+        return "must lie inside its selection member"
+    return None
+
+
+def _entry_problem(entry: dict[str, Any], leaf_kind: str, *, is_outermost: bool) -> str | None:
+    mode = entry.get("parallel_group_mode")
+    if mode is not None and not (mode == SELECT and is_outermost):
+        return "only an outermost group may have a mode, and it is select"
     kind = entry.get("parallel_group_kind")
     base, size, index = (entry.get(f"parallel_group_{name}") for name in ("base_sequence", "size", "index"))
     if not isinstance(kind, str) or kind not in (leaf_kind, "mixed"):
@@ -73,7 +120,11 @@ def _entry_problem(entry: dict[str, Any], leaf_kind: str) -> str | None:
         return "must carry integer base, size and index"
     if not 1 <= base <= INTEGER_MAX or not 1 <= size <= PARALLEL_GROUP_LEAVES_MAX or not 0 <= index < size:
         return f"must keep 0 <= index < size <= {PARALLEL_GROUP_LEAVES_MAX} and base >= 1"
-    if entry.get("parallel_group_id") != group_id(kind, base, size):
+    if mode == SELECT:
+        problem = _selection_problem(entry, base + index)
+        if problem is not None:
+            return problem
+    if entry.get("parallel_group_id") != _id_of(entry, base):
         return "has a group id that does not match its kind, base and size"
     return None
 
@@ -117,6 +168,22 @@ def _block_problem(block: Sequence[Path | None], outer: dict[str, Any], size: in
             sizes[key] = entry["parallel_group_size"]
     if any(indexes != list(range(sizes[key])) for key, indexes in seen.items()):
         return "a nested group is not complete in this batch"
+    return _members_problem([path for path in block if path is not None]) if is_selection(block[0]) else None
+
+
+def _members_problem(block: Sequence[Path]) -> str | None:
+    """The members of a selection follow each other in the order of their index, each as large as it says."""
+    position, index = 0, 0
+    while position < len(block):
+        first = block[position][0]
+        size = first["selection_member_size"]
+        for path in block[position : position + size]:
+            if any(path[0].get(key) != first.get(key) for key in _SELECTION_KEYS):
+                return "the leaves of a selection member must agree on it"
+        is_lone = first["selection_member_kind"] != "group"
+        if first["selection_member_index"] != index or position + size > len(block) or (is_lone and size != 1):
+            return "the members of the selection are not in order"
+        position, index = position + size, index + 1
     return None
 
 
@@ -128,13 +195,10 @@ def rebase(path: Path, sequence: int) -> Path:
     moved: Path = []
     for entry in path:
         base = entry["parallel_group_base_sequence"] + shift
-        moved.append(
-            entry
-            | {
-                "parallel_group_base_sequence": base,
-                "parallel_group_id": group_id(entry["parallel_group_kind"], base, entry["parallel_group_size"]),
-            }
-        )
+        shifted = entry | {"parallel_group_base_sequence": base, "parallel_group_id": _id_of(entry, base)}
+        if "selection_member_base_sequence" in entry:
+            shifted["selection_member_base_sequence"] += shift
+        moved.append(shifted)
     return moved
 
 
@@ -142,4 +206,5 @@ def group_members(path: Path | None) -> dict[str, Any]:
     """The block every event of a grouped operation carries: the flat keys and the whole path (engine §0.1 rule 5)."""
     if path is None:
         return {}
-    return {key: path[-1][key] for key in _FLAT_KEYS} | {"parallel_group_path": path}
+    flat = {key: path[-1][key] for key in (*_FLAT_KEYS, *_SELECTION_KEYS) if key in path[-1]}
+    return flat | {"parallel_group_path": path}

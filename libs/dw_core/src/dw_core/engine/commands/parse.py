@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dw_core.engine.commands.fields import INTEGER_MAX, Fields
-from dw_core.engine.commands.groups import read_path, validate_groups
+from dw_core.engine.commands.groups import MEMBER_KEY_CHARS_MAX, read_path, validate_groups
 from dw_core.engine.commands.parsed import (
     LAST,
+    CancelSelectionOperation,
     CompleteWorkflow,
     ContinueAsNew,
     FailWorkflow,
@@ -24,7 +25,7 @@ from dw_core.engine.commands.parsed import (
     path_of,
 )
 from dw_core.engine.rows import STANDALONE_ACTIVITY, RetryPolicy, Timeouts
-from dw_core.limits import SECONDS_MAX
+from dw_core.limits import PARALLEL_GROUP_LEAVES_MAX, SECONDS_MAX
 from dw_core.payloads.codec import EMPTY_LIST_BLOB, NULL_BLOB
 
 _ACTIVITY_LIKE = frozenset({"schedule_activity", "record_local_activity"})
@@ -50,6 +51,7 @@ CONDITION_KEY_MAX = 128
 PARENT_CLOSE_POLICIES = ("abandon", "request_cancel", "terminate")
 CHILD_CANCELLATION_POLICIES = ("abandon",)
 SHOWN_TYPE_CHARACTERS = 64
+_SELECTION_ID = re.compile(r"select-calls:[1-9][0-9]{0,14}:[1-9][0-9]{0,3}", re.ASCII)
 _CONDITION_KEY = re.compile(r"[A-Za-z0-9._:-]+", re.ASCII)
 
 
@@ -90,7 +92,7 @@ def _parse(fields: Fields, command: Mapping[str, Any]) -> WorkflowCommand | None
 
 def _check_last(parsed: Sequence[WorkflowCommand], errors: dict[str, list[str]]) -> None:
     for index, command in enumerate(parsed[:-1]):
-        if isinstance(command, LAST):
+        if isinstance(command, LAST) and path_of(command) is None:
             errors[f"commands.{index}.type"] = ["must be the last command, and there is at most one of its kind"]
 
 
@@ -200,13 +202,41 @@ def _open_condition_wait(fields: Fields) -> OpenConditionWait:
     key = fields.text("condition_key", limit=CONDITION_KEY_MAX)
     if key is not None and not _CONDITION_KEY.fullmatch(key):
         fields.error("condition_key", "must have letters, digits and . _ : - only")
-    if read_path(fields, "condition") is not None:
-        fields.error("parallel_group_path", "is not supported on a condition wait by this server")
+    path = read_path(fields, "condition")
     return OpenConditionWait(
         key=key,
         fingerprint=fields.name("condition_definition_fingerprint"),
         timeout_seconds=fields.integer("timeout_seconds", minimum=0, maximum=SECONDS_MAX),
         occurrence_id=fields.name("condition_wait_occurrence_id"),
+        path=path,
+    )
+
+
+def _cancel_selection_operation(fields: Fields) -> CancelSelectionOperation | None:
+    group = fields.text("selection_group_id", required=True)
+    if group is not None and not _SELECTION_ID.fullmatch(group):
+        fields.error("selection_group_id", "is not the id of a selection")
+        return None
+    key = fields.raw("member_key")
+    if not (type(key) is int and 0 <= key <= INTEGER_MAX) and not (
+        isinstance(key, str) and 0 < len(key) <= MEMBER_KEY_CHARS_MAX
+    ):
+        fields.error("member_key", "must be a non-empty string or an integer of at least 0")
+    index = fields.integer("member_index", minimum=0, required=True)
+    base = fields.integer("member_base_sequence", minimum=1, required=True)
+    size = fields.integer("member_size", minimum=1, maximum=PARALLEL_GROUP_LEAVES_MAX, required=True)
+    kind = fields.name("operation_kind", required=True)
+    identity = fields.name("operation_identity", required=True)
+    if group is None or index is None or base is None or size is None or kind is None or identity is None:
+        return None
+    return CancelSelectionOperation(
+        selection_group_id=group,
+        member_key=key,
+        member_index=index,
+        member_base_sequence=base,
+        member_size=size,
+        operation_kind=kind,
+        operation_identity=identity,
     )
 
 
@@ -262,6 +292,7 @@ _PARSERS: dict[str, Callable[[Fields], WorkflowCommand | None]] = {
     "start_timer": _start_timer,
     "start_child_workflow": _start_child_workflow,
     "open_condition_wait": _open_condition_wait,
+    "cancel_selection_operation": _cancel_selection_operation,
     "record_side_effect": _record_side_effect,
     "record_version_marker": _record_version_marker,
     "complete_workflow": _complete_workflow,

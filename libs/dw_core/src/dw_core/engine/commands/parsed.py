@@ -35,6 +35,24 @@ class OpenConditionWait(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str | None = None
     timeout_seconds: int | None = None
     occurrence_id: str | None = None
+    path: list[dict[str, Any]] | None = None
+
+
+class CancelSelectionOperation(msgspec.Struct, frozen=True, kw_only=True):
+    """``cancel_selection_operation``: names a member of an open selection as the worker knows it."""
+
+    selection_group_id: str
+    member_key: str | int
+    member_index: int
+    member_base_sequence: int
+    member_size: int
+    operation_kind: str
+    operation_identity: str
+
+    @property
+    def base_sequence(self) -> int:
+        """The workflow sequence of the selection's first leaf."""
+        return int(self.selection_group_id.split(":")[1])
 
 
 class StartChildWorkflow(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +115,7 @@ WorkflowCommand = (
     | StartTimer
     | StartChildWorkflow
     | OpenConditionWait
+    | CancelSelectionOperation
     | RecordSideEffect
     | RecordVersionMarker
     | CompleteWorkflow
@@ -108,7 +127,7 @@ LAST = (*TERMINAL, OpenConditionWait)
 """Commands that nothing can follow: the workflow has ended, or is blocked on its condition."""
 
 
-GROUPED = (ScheduleActivity, StartTimer, StartChildWorkflow)
+GROUPED = (ScheduleActivity, StartTimer, StartChildWorkflow, OpenConditionWait)
 """Commands that may be leaves of a parallel group."""
 
 
@@ -136,6 +155,11 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     def may_be_succeeded(self) -> bool:
         """Whether another run may follow: by continue-as-new, or because a failed child is retried."""
         return isinstance(self.commands[-1], ContinueAsNew | FailWorkflow)
+
+    @property
+    def cancelled_members(self) -> list[CancelSelectionOperation]:
+        """The members of selections that the batch cancels."""
+        return [c for c in self.commands if isinstance(c, CancelSelectionOperation)]
 
     @property
     def first_path(self) -> list[dict[str, Any]] | None:

@@ -1,9 +1,11 @@
--- Child workflows, continue-as-new, and what runs do to each other.
+-- Child workflows, continue-as-new, selections, and what runs do to each other.
 
 ALTER TABLE workflow_runs
     ADD COLUMN open_child_count integer NOT NULL DEFAULT 0 CHECK (open_child_count >= 0),
+    ADD COLUMN selected_waits json NOT NULL DEFAULT '[]',
     ADD COLUMN parent json,
     ADD COLUMN continued_to_run_id text COLLATE "C";
+ALTER TABLE workflow_parallel_groups ADD COLUMN selection json;
 CREATE INDEX workflow_runs_parent ON workflow_runs ((parent ->> 'run_id')) WHERE parent IS NOT NULL;
 CREATE INDEX workflow_runs_successor ON workflow_runs (continued_to_run_id) WHERE continued_to_run_id IS NOT NULL;
 

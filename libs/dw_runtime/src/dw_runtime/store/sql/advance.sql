@@ -15,7 +15,7 @@ runs AS (
         last_wake_sequence = n.last_wake_sequence, consumed_wake_sequence = n.consumed_wake_sequence,
         open_activity_count = n.open_activity_count, open_timer_count = n.open_timer_count,
         open_child_count = n.open_child_count, continued_to_run_id = n.continued_to_run_id,
-        pending_signal_count = n.pending_signal_count, open_wait = n.open_wait,
+        pending_signal_count = n.pending_signal_count, open_wait = n.open_wait, selected_waits = n.selected_waits,
         task_failure_count = n.task_failure_count,
         replay_blocked = n.replay_blocked,
         sticky_worker = n.sticky_worker, sticky_until = n.sticky_until
@@ -145,8 +145,8 @@ INSERT INTO workflow_parallel_groups
 SELECT n.* FROM json_populate_recordset(NULL::workflow_parallel_groups, $1::json) n;
 
 -- name: count_groups
--- Write how many leaves of each group are still open.
-UPDATE workflow_parallel_groups g SET open_count = n.open_count
+-- Write how many leaves of each group are still open, and how selections stand.
+UPDATE workflow_parallel_groups g SET open_count = n.open_count, selection = n.selection
 FROM json_populate_recordset(NULL::workflow_parallel_groups, $1::json) n
 WHERE g.run_id = n.run_id AND g.base_sequence = n.base_sequence;
 

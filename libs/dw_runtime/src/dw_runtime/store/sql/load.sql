@@ -146,6 +146,45 @@ SELECT
             ON p.lease_owner = k.lease_owner AND p.poll_request_id = k.poll_request_id AND p.state = 1
     );
 
+-- name: read_members
+-- The selections in $1 ({run_id, base_sequence}) and, for members that are about to be cancelled, what lies in $2
+-- ({run_id, first, last}, workflow sequences): open tasks, activities, pending timers and open children.
+WITH spans AS (
+    SELECT * FROM json_to_recordset($2::json) AS s(run_id text, first bigint, last bigint)
+),
+activities AS (
+    SELECT a.run_id, a.sequence, a.activity_type, a.queue, a.status, a.has_retry_policy, a.retry_policy, a.timeouts,
+           a.cancellation_policy, a.parallel_group_path, a.group_base, a.attempt_count, a.scheduled_at, a.closed_at
+    FROM spans s
+    JOIN activity_executions a ON a.run_id = s.run_id AND a.sequence BETWEEN s.first AND s.last
+    WHERE a.closed_at IS NULL
+)
+SELECT
+    (
+        SELECT json_agg(g)
+        FROM workflow_parallel_groups g
+        JOIN json_to_recordset($1::json) AS b(run_id text, base_sequence bigint) USING (run_id, base_sequence)
+    ),
+    (
+        SELECT json_agg(t)
+        FROM spans s
+        JOIN workflow_tasks t
+            ON t.run_id = s.run_id AND t.kind = 1 AND t.activity_sequence BETWEEN s.first AND s.last
+    ),
+    (SELECT json_agg(a) FROM activities a),
+    (
+        SELECT json_agg(t)
+        FROM spans s
+        JOIN workflow_timers t
+            ON t.run_id = s.run_id AND t.sequence BETWEEN s.first AND s.last AND t.status = 'pending'
+    ),
+    (
+        SELECT json_agg(c)
+        FROM spans s
+        JOIN workflow_child_calls c
+            ON c.run_id = s.run_id AND c.sequence BETWEEN s.first AND s.last AND c.closed_at IS NULL
+    );
+
 -- name: read_settled
 -- The records of closed tasks and attempts, for reports that found nothing open, and the open tasks of the activities
 -- they name. Looks through the open tasks of a run: late reports are rare.
