@@ -194,6 +194,8 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "describe_namespace": ("default",),
     "describe_run": ("seed-1", "w-1", None, 60),
     "list_instance_runs": ("seed-1", "w-1", 60),
+    "set_drain": ("seed-1", "queue-1", "", "draining"),
+    "list_builds": ("seed-1", "queue-1", 60),
     "describe_activity": ("seed-1", "w-1", "type-1"),
     "list_activities": ("seed-1", "type-1", "running", "infinity", "", 51),
     "list_runs": ("seed-1", "type-1", "running", "infinity", "", 51, 60),

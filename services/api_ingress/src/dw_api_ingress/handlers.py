@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dw_api_ingress.activities import ActivityHandlers
+from dw_api_ingress.builds import BuildHandlers
 from dw_api_ingress.history import HistoryHandlers, WaitForHistory
 from dw_api_ingress.listing import ListingHandlers
 from dw_api_ingress.namespaces import NamespaceHandlers
@@ -15,6 +16,7 @@ from dw_core.limits import Limits
 from dw_runtime.http.call import Handlers
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.reads.activities import ActivityReads
+from dw_runtime.store.reads.builds import Builds
 from dw_runtime.store.reads.namespaces import NamespaceReads
 from dw_runtime.store.reads.runs import RunReads
 
@@ -28,12 +30,13 @@ def control_handlers(
     new_id: NewId,
     queries: QueryHandlers | None = None,
     activities: ActivityReads | None = None,
+    builds: Builds | None = None,
     wait_for_history: WaitForHistory | None = None,
 ) -> Handlers:
     """Handlers of the control plane.
 
     ``new_id`` draws ULIDs for runs and commands. ``wait_for_history`` waits for news of a run at most some seconds;
-    without it a held history read looks again twice per second. Without ``queries`` or ``activities`` their
+    without it a held history read looks again twice per second. Without ``queries``, ``activities`` or ``builds`` their
     routes answer 501.
     """
     start = StartHandlers(pump, limits, new_id)
@@ -44,9 +47,11 @@ def control_handlers(
     named = NamespaceHandlers(namespaces)
     asking = {} if queries is None else {"workflow_query": queries.current, "workflow_run_query": queries.named_run}
     jobs = {} if activities is None else ActivityHandlers(pump, activities, new_id).by_route()
+    fleet = {} if builds is None else BuildHandlers(builds).by_route()
     return {
         **asking,
         **jobs,
+        **fleet,
         "workflow_start": start.start,
         "workflow_signal": signals.send,
         "workflow_run_signal": signals.send,

@@ -72,6 +72,12 @@ class WorkflowStart(msgspec.Struct, frozen=True, kw_only=True):
         return self.duplicate_policy == "use-existing"
 
 
+class BuildId(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST …/build-ids/{drain|resume}``: null is the unversioned cohort, but the key must be there (§19.3)."""
+
+    build_id: Annotated[str, Meta(max_length=255)] | None
+
+
 class RetryOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a standalone activity is retried; no ``max_attempts`` is unlimited (worker-plane §12.6)."""
 
