@@ -67,7 +67,7 @@ async def test_a_drained_cohort_takes_nothing_and_ends_what_it_has(client: Clien
     await client.start("w-3")
 
     async def is_served() -> bool:
-        return (await client.poll(worker_id="old", timeout_seconds=1)).json["poll_status"] == "leased"
+        return bool((await client.poll(worker_id="old", timeout_seconds=1)).json["poll_status"] == "leased")
 
     await eventually(is_served, "the resumed cohort is given work")
 
