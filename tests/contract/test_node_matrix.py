@@ -62,6 +62,7 @@ SERVED = frozenset(
         "workflow_runs",
         "workflow_run_describe",
         "workflow_history",
+        "workflow_history_export",
         "workflow_signal",
         "workflow_run_signal",
         "workflow_terminate",

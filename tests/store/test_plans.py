@@ -200,6 +200,8 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "list_activities": ("seed-1", "type-1", "running", "infinity", "", 51),
     "list_runs": ("seed-1", "type-1", "running", "infinity", "", 51, 60),
     "read_run_history": ("seed-1", "w-1", RUN_ID, 0, 100),
+    "measure_run": ("seed-1", "w-1", RUN_ID),
+    "export_run": (RUN_ID,),
     "run_exists": ("seed-1", "w-1", RUN_ID),
     "read_task_pressure": (3, 60, 10_000),
     "read_fleet": ("seed-1", 60, None, 100),

@@ -75,6 +75,9 @@ QUERY_LEASE_GRACE_SECONDS = 5
 QUERY_HISTORY_BYTES_MAX = 268_435_456
 """A query task carries its run's whole history; a run with more bytes of it is not asked."""
 
+HISTORY_EXPORT_BYTES_MAX = 67_108_864
+"""A run with more bytes of history is not exported in one response."""
+
 QUERY_LEASED_RUN_WAIT_SECONDS = 0.5
 """How long a query waits for the end of its run's leased workflow task, to see what that task decides (engine §6.8)."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dw_api_ingress.activities import ActivityHandlers
 from dw_api_ingress.builds import BuildHandlers
+from dw_api_ingress.exporting import ExportHandlers
 from dw_api_ingress.history import HistoryHandlers, WaitForHistory
 from dw_api_ingress.listing import ListingHandlers
 from dw_api_ingress.namespaces import NamespaceHandlers
@@ -62,6 +63,7 @@ def control_handlers(
         "workflow_describe": listing.describe,
         "workflow_run_describe": listing.describe,
         "workflow_history": history.read,
+        "workflow_history_export": ExportHandlers(runs).export,
         "namespace_list": named.all,
         "namespace_describe": named.describe,
     }

@@ -85,7 +85,7 @@ def capabilities(*, compression: bool) -> dict[str, Any]:
         "schedule_jitter": False,
         "schedule_max_runs": False,
         "search_attributes": False,
-        "history_export": False,
+        "history_export": True,
         "history_retention": False,
         "continue_as_new": True,
         "child_workflows": True,

@@ -63,6 +63,7 @@ REASONS: dict[str, int] = {
     "query_worker_unavailable": 409,
     "query_worker_incompatible": 409,
     "query_workflow_state_unavailable": 409,
+    "history_export_too_large": 409,
     "query_task_queue_full": 429,
     "query_task_queue_unavailable": 503,
     "query_task_not_claimed": 504,

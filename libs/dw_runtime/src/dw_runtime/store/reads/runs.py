@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from dw_core.engine.rows import Run
+from dw_core.history.bundle import Sections
 from dw_core.protocol.problems import Problem
 from dw_runtime.store.database import Database, first
 from dw_runtime.store.pages import read_page
@@ -20,6 +23,8 @@ from dw_runtime.store.reads.rows import (
 
 _decode_run = msgspec.json.Decoder(Run).decode
 _decode_summary = msgspec.json.Decoder(Summary).decode
+_decode_row = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_rows = msgspec.json.Decoder(list[dict[str, Any]]).decode
 _decode_terminal = msgspec.json.Decoder(TerminalEvent).decode
 
 
@@ -78,6 +83,24 @@ class RunReads:
             ListedRun(summary=_decode_summary(summary), status=status, is_supported=is_supported)
             for summary, status, is_supported in rows
         ]
+
+    async def history_bytes(self, namespace: str, workflow_id: str, run_id: str) -> int:
+        """Bytes of a run's history; raises ``Problem`` ``instance_not_found`` or ``run_not_found``."""
+        row = first(await self._database.read("measure_run", namespace, workflow_id, run_id))
+        if row is None:
+            raise instance_not_found(workflow_id)
+        if row[0] is None:
+            raise run_not_found(workflow_id, run_id)
+        return int(row[0])
+
+    async def sections(self, run_id: str) -> Sections:
+        """Everything that is known of an existing run, as one statement sees it."""
+        row = first(await self._database.read("export_run", run_id))
+        if row is None:
+            raise Problem("run_not_found", f"Run {run_id} is gone.", run_id=run_id)
+        run, summary, current_run_id, *lists = row
+        named = dict(zip(Sections.__struct_fields__[3:], (_decode_rows(text or "[]") for text in lists), strict=True))
+        return Sections(run=_decode_row(run), summary=_decode_row(summary), current_run_id=current_run_id, **named)
 
     async def history(
         self, namespace: str, workflow_id: str, run_id: str, *, after_sequence: int, size: int

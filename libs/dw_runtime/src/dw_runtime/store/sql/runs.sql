@@ -79,3 +79,70 @@ WHERE i.namespace = $1 AND i.workflow_id = $2;
 SELECT EXISTS (
     SELECT 1 FROM workflow_runs r WHERE r.run_id = $3 AND r.namespace = $1 AND r.workflow_id = $2
 );
+
+-- name: measure_run
+-- How many bytes of history a run has: $1 namespace, $2 workflow id, $3 run id. No row means that there is no such
+-- workflow id; a null that the run is not one of its runs.
+SELECT r.history_bytes
+FROM workflow_instances i
+LEFT JOIN workflow_runs r ON r.run_id = $3 AND r.namespace = i.namespace AND r.workflow_id = i.workflow_id
+WHERE i.namespace = $1 AND i.workflow_id = $2;
+
+-- name: export_run
+-- Everything that is known of run $1, each section as one JSON text, in the order of the bundle's sections.
+SELECT
+    row_to_json(r)::text, row_to_json(s)::text, i.current_run_id,
+    (SELECT json_agg(e.body::json ORDER BY e.sequence)::text FROM workflow_history_events e WHERE e.run_id = r.run_id),
+    (SELECT json_agg(c ORDER BY c.command_sequence)::text FROM workflow_commands c WHERE c.run_id = r.run_id),
+    (
+        SELECT json_agg(json_build_object(
+            'id', g.signal_id, 'command_id', g.command_id, 'name', g.signal_name, 'status', g.status,
+            'workflow_sequence', g.workflow_sequence, 'arguments', g.arguments, 'received_at', g.received_at
+        ))::text
+        FROM workflow_signals g WHERE g.run_id = r.run_id
+    ),
+    (SELECT json_agg(u ORDER BY u.command_sequence)::text FROM workflow_updates u WHERE u.run_id = r.run_id),
+    (
+        SELECT json_agg(t ORDER BY t.task_number)::text
+        FROM (
+            SELECT k.run_id || '.t' || k.task_number AS id, k.task_number, CASE k.kind WHEN 0 THEN 'workflow' ELSE 'activity' END AS type,
+                   CASE k.state WHEN 0 THEN 'ready' ELSE 'leased' END AS status, k.attempt AS attempt_count,
+                   k.repair_count, k.lease_owner, k.leased_at, k.lease_expires_at, k.available_at
+            FROM workflow_tasks k WHERE k.run_id = r.run_id
+            UNION ALL
+            SELECT c.run_id || '.t' || c.task_number, c.task_number, 'workflow', c.outcome, c.attempt, 0, c.lease_owner, NULL,
+                   NULL, NULL
+            FROM workflow_task_receipts c WHERE c.run_id = r.run_id
+        ) t
+    ),
+    (
+        SELECT json_agg(json_build_object(
+            'id', a.run_id || '.a' || a.sequence, 'sequence', a.sequence, 'type', a.activity_type, 'status', a.status,
+            'codec', 'avro', 'arguments', a.arguments, 'queue', a.queue, 'retry_policy', a.retry_policy,
+            'timeouts', a.timeouts, 'attempt_count', a.attempt_count, 'scheduled_at', a.scheduled_at,
+            'closed_at', a.closed_at,
+            'attempts', (
+                SELECT COALESCE(json_agg(json_build_object(
+                    'attempt_number', p.attempt, 'status', p.status, 'lease_owner', p.lease_owner,
+                    'started_at', p.started_at, 'closed_at', p.closed_at
+                ) ORDER BY p.attempt), '[]')
+                FROM activity_attempts p WHERE p.run_id = a.run_id AND p.sequence = a.sequence
+            )
+        ) ORDER BY a.sequence)::text
+        FROM activity_executions a WHERE a.run_id = r.run_id
+    ),
+    (
+        SELECT json_agg(json_build_object(
+            'id', m.run_id || '.m' || m.sequence, 'sequence', m.sequence, 'kind', m.kind, 'status', m.status,
+            'delay_seconds', m.delay_seconds, 'fire_at', m.fire_at, 'fired_at', m.fired_at, 'cancelled_at', m.cancelled_at
+        ) ORDER BY m.sequence)::text
+        FROM workflow_timers m WHERE m.run_id = r.run_id
+    ),
+    (SELECT json_agg(f ORDER BY f.event_sequence)::text FROM workflow_failures f WHERE f.run_id = r.run_id),
+    (SELECT json_agg(w)::text FROM workflow_run_waits w WHERE w.run_id = r.run_id),
+    (SELECT json_agg(l)::text FROM workflow_links l WHERE l.child_run_id = r.run_id),
+    (SELECT json_agg(l)::text FROM workflow_links l WHERE l.parent_run_id = r.run_id)
+FROM workflow_runs r
+JOIN workflow_run_summaries s ON s.run_id = r.run_id
+JOIN workflow_instances i ON i.namespace = r.namespace AND i.workflow_id = r.workflow_id
+WHERE r.run_id = $1;
