@@ -10,13 +10,20 @@ SELECT 'seed-' || n, 30, now(), now() FROM generate_series(0, 9) n;
 INSERT INTO workflow_instances
 SELECT 'seed-' || n % 10, 'w-' || n, pg_temp.run_id(n), 1 FROM generate_series(1, 40000) n;
 
-INSERT INTO workflow_runs
+INSERT INTO workflow_runs (
+    run_id, namespace, workflow_id, run_number, workflow_type, queue, compatibility, priority, fairness_key,
+    fairness_weight, status, closed_reason, started_at, closed_at, execution_deadline_at, run_deadline_at,
+    last_progress_at, last_history_sequence, history_bytes, next_workflow_sequence, next_task_number,
+    next_command_sequence, last_wake_sequence, consumed_wake_sequence, open_activity_count, open_timer_count,
+    pending_signal_count, open_wait, task_failure_count, replay_blocked, cleanup_deadline_at
+)
 SELECT pg_temp.run_id(n), 'seed-' || n % 10, 'w-' || n, 1, 'type-' || n % 7, 'queue-' || n % 5, NULL, 5, NULL, 1,
        CASE WHEN n % 4 = 0 THEN 'waiting' ELSE 'completed' END,
        CASE WHEN n % 4 = 0 THEN NULL ELSE 'completed' END,
        now() - n * interval '1 second', CASE WHEN n % 4 = 0 THEN NULL ELSE now() END,
        NULL, CASE WHEN n % 2 = 0 THEN now() + n * interval '1 second' END,
-       now(), 6, 1000, 2, 3, 1, 1, 1, CASE WHEN n % 4 = 0 THEN 1 ELSE 0 END, 0, 0, NULL, 0, false
+       now(), 6, 1000, 2, 3, 1, 1, 1, CASE WHEN n % 4 = 0 THEN 1 ELSE 0 END, 0, 0, NULL, 0, n % 40 = 0,
+       CASE WHEN n % 20 = 0 THEN now() + n * interval '1 second' END
 FROM generate_series(1, 40000) n;
 
 INSERT INTO workflow_run_summaries
@@ -98,6 +105,9 @@ INSERT INTO worker_registrations
 SELECT 'seed-' || n % 10, 'worker-' || n, 'queue-' || n % 5, 'build-' || n % 3, 'python', '1', '{}', '{}', '{}',
        '{}', '{}', '{}', 1, 1, 1, NULL, NULL, 10, now(), now()
 FROM generate_series(1, 500) n;
+
+INSERT INTO workflow_search_attribute_types
+SELECT 'seed-' || n % 10, 'Attribute' || n, 'keyword' FROM generate_series(1, 500) n;
 
 INSERT INTO build_id_rollouts VALUES ('seed-1', 'queue-1', 'build-1', 'draining', now());
 

@@ -94,7 +94,7 @@ async def test_a_run_whose_task_keeps_failing_says_so(plane: ControlPlane, send:
             "UPDATE workflow_runs SET task_failure_count = 5, replay_blocked = true WHERE run_id = %s", (run_id,)
         )
     assert (await send("GET", "/workflows/order-1")).json["wait_reason"] == (
-        "Replay of the workflow has failed 5 times in a row; the log of its worker says why."
+        "Replay is blocked after 5 failures in a row; repair the run, or start workers of another build."
     )
 
 

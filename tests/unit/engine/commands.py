@@ -141,6 +141,24 @@ def version(change_id: str = "change", number: int = 2, low: int = -1, high: int
     }
 
 
+def attributes(types: Json | None = None, **values: Any) -> Json:
+    """``upsert_search_attributes``."""
+    return {"type": "upsert_search_attributes", "attributes": values} | ({"attribute_types": types} if types else {})
+
+
+def memo(**entries: Any) -> Json:
+    """``upsert_memo``."""
+    return {"type": "upsert_memo", "entries": envelope(entries)}
+
+
+def local(outcome: str = "completed", attempts: Sequence[Json] | None = None, **fields: Any) -> Json:
+    """``record_local_activity``, of one attempt when nothing else is said."""
+    report: Json = {"type": "record_local_activity", "activity_type": "norm", "execution_mode": "local"}
+    members = {"result": envelope(1)} if outcome == "completed" else {"message": "no", "exception_type": "ValueError"}
+    tried = attempts or [{"attempt_number": 1, "outcome": outcome, "duration_ms": 4}]
+    return report | {"outcome": outcome, "arguments": envelope([]), "attempts": tried} | members | fields
+
+
 def finish(value: Any = None) -> Json:
     """``complete_workflow``."""
     return {"type": "complete_workflow", "result": envelope(value)}

@@ -21,6 +21,8 @@ OPENINGS = {
     "ConditionWaitOpened",
     "SideEffectRecorded",
     "VersionMarkerRecorded",
+    "SearchAttributesUpserted",
+    "MemoUpserted",
 }
 OUTCOMES = {"ActivityCompleted", "ActivityFailed", "ActivityTimedOut", "ActivityCancelled"}
 WAIT_OUTCOMES = {"ConditionWaitSatisfied", "ConditionWaitTimedOut"}
@@ -50,7 +52,7 @@ CALLS: dict[str, tuple[str, tuple[str, ...], set[str]]] = {
     "ConditionWaitOpened": ("ConditionWait", TIMEOUT_MEMBERS, WAIT_OUTCOMES),
 }
 """How the events of a call begin, which members they all repeat, and which of them end it."""
-REPEATED = ("parallel_group_path", "parallel_group_id", "parallel_group_index")
+REPEATED = ("parallel_group_path", "parallel_group_id", "parallel_group_index", "execution_mode", "local_activity")
 UNSEEN_BY_REPLAY = {"StartAccepted", "StartRejected"}
 
 
@@ -185,6 +187,10 @@ def calls_6_7_8_13(run: Run, history: list[Json]) -> None:
         sequence = payload.get("sequence")
         if sequence is None or kind in CLOSINGS or payload.get("timer_kind") is not None:
             continue  # a timeout timer shares the sequence of its wait: 41 looks at it
+        if kind == "CooperativeCancellationDelivered":
+            if sequence == len(openings) + 1:  # a call that was interrupted before it was recorded
+                openings |= {sequence + offset: event for offset in range(payload["sequence_span"])}
+            continue
         if kind in OPENINGS:
             assert sequence == len(openings) + 1, "6: openings are numbered without gaps"
             openings[sequence] = event
@@ -259,6 +265,11 @@ def waits_9_10(run: Run, history: list[Json]) -> None:
         elif kind == "SelectionOperationCancelled":
             first = payload["member_base_sequence"]
             selected -= set(range(first, first + payload["member_size"]))
+        elif kind == "CooperativeCancellationDelivered":
+            first, size = payload["sequence"], payload["sequence_span"]
+            if "operation_sequence" in payload:
+                first, size = payload["operation_sequence"], payload["operation_sequence_span"]
+            selected -= set(range(first, first + size))
         elif kind == "ConditionWaitOpened":
             assert open_at is None, "9: one wait is open at most"
             open_at = payload["sequence"]

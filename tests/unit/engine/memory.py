@@ -35,6 +35,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "groups": ("run_id", "base_sequence"),
     "markers": ("run_id", "change_id"),
     "commands": ("command_id",),
+    "attribute_types": ("namespace", "name"),
 }
 
 TERMINAL_STATUSES = frozenset({"completed", "failed", "cancelled", "terminated"})
@@ -54,6 +55,7 @@ UPDATED = {
     "timers": _updated_columns("workflow_timers", "end_timers"),
     "children": _updated_columns("workflow_child_calls", "move_child_calls"),
     "groups": ["open_count", "selection"],
+    "attempts": _updated_columns("activity_attempts", "acknowledge_attempts"),
 }
 
 
@@ -156,6 +158,10 @@ class Memory:
             "fill_inboxes": self._fill_inboxes,
             "pick_tasks": self._pick_tasks,
             "read_pages": self._read_pages,
+            "acknowledge_attempts": self._updating("attempts"),
+            "read_metadata": self._read_metadata,
+            "write_metadata": self._write_metadata,
+            "fix_attribute_types": self._inserting("attribute_types"),
         }
 
     async def ask(self, calls: Sequence[Call]) -> list[Rows]:
@@ -315,7 +321,9 @@ class Memory:
         is_overdue = task["sweep_at"] is not None and datetime.fromisoformat(task["sweep_at"]) <= self.now
         if task["reserved_until"] is not None and datetime.fromisoformat(task["reserved_until"]) > self.now:
             is_due = is_due and task["reserved_for"] in [owner["lease_owner"] for owner in want["owners"]]
-        return is_wanted and is_due and not is_overdue and (want["types"] is None or task["task_type"] in want["types"])
+        is_served = want["is_cooperative"] or not task["needs_cooperation"]
+        is_known = want["types"] is None or task["task_type"] in want["types"]
+        return is_wanted and is_due and is_served and is_known and not is_overdue
 
     def _picked(self, task: Json, position: int) -> Row:
         run_id = task["run_id"]
@@ -336,6 +344,16 @@ class Memory:
             pages.append((row["run_id"].encode(), arguments.encode(), _page(events)))
         return pages
 
+    def _read_metadata(self, named: str, namespaces: str) -> list[Row]:
+        found = [{"run_id": row["run_id"]} | self.metadata(row["run_id"]) for row in _rows(named)]
+        types = [row for row in self.tables["attribute_types"].values() if row["namespace"] in _rows(namespaces)]
+        return [(_cell(found), _cell(types))]
+
+    def metadata(self, run_id: str) -> Json:
+        """Memo and search attributes of a run as the summaries have them."""
+        columns = ("memo", "memo_blob", "search_attributes", "search_attribute_types")
+        return {name: self.details[run_id].get(name) for name in columns}
+
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def _insert(self, table: str, row: Json) -> None:
@@ -344,7 +362,8 @@ class Memory:
         if table in CHECKS:
             CHECKS[table](row)
         self.tables[table][key] = row
-        self.touched.add(row["run_id"])
+        if "run_id" in row:
+            self.touched.add(row["run_id"])
 
     def _update(self, table: str, row: Json) -> None:
         stored = self.tables[table][tuple(row[column] for column in KEYS[table])]
@@ -402,6 +421,11 @@ class Memory:
         for run_id in self.touched:
             workflow_tasks = [t for t in self.of_run("tasks", run_id) if t["kind"] == TaskKind.WORKFLOW]
             assert len(workflow_tasks) <= 1, f"run {run_id} has one open workflow task"
+        return []
+
+    def _write_metadata(self, rows: str) -> list[Row]:
+        for row in _rows(rows):
+            self.details[row["run_id"]] |= {name: value for name, value in row.items() if name != "run_id"}
         return []
 
     def _empty_inboxes(self, run_ids: str) -> list[Row]:

@@ -126,6 +126,20 @@ class Listens:
         return [self.taken, len(timely)]
 
 
+@workflow.defn(name="describes-itself")
+class DescribesItself:
+    """Memo and search attributes before, between and after activities."""
+
+    def run(self, ctx: WorkflowContext, number: int) -> Steps:
+        yield ctx.upsert_memo({"stage": "begun", "number": number})
+        yield ctx.upsert_search_attributes({"Stage": "begun", "Number": number})
+        doubled = yield ctx.schedule_activity("double", [number], retry_policy=FOREVER)
+        yield ctx.upsert_memo({"stage": None, "doubled": {"b": [doubled], "a": 1.5}})
+        yield ctx.sleep(1)
+        yield ctx.upsert_search_attributes({"Stage": "done", "Number": None, "Tags": ["a", "b"]})
+        return doubled
+
+
 @workflow.defn(name="fails")
 class Fails:
     """Ends with the failure of its activity."""
@@ -238,6 +252,7 @@ WORKFLOWS: list[type] = [
     Failures,
     Sleeps,
     Listens,
+    DescribesItself,
     Fails,
     Family,
     Countdown,

@@ -13,12 +13,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from dw_core.engine.commands.parse import parse_commands
 from dw_core.engine.commands.parsed import ScheduleActivity
 from dw_core.engine.inputs import (
+    AcknowledgeCancellation,
     ActivityInput,
+    CancelWorkflow,
     CheckActivity,
     CheckWorkflowTask,
     ClaimTask,
     CompleteActivity,
     CompleteWorkflowTask,
+    DeliverCancellation,
     FailActivity,
     FailWorkflowTask,
     HeartbeatActivity,
@@ -28,8 +31,11 @@ from dw_core.engine.inputs import (
     RecoverLeases,
     ReleaseClaim,
     RenewActivityLease,
+    RepairWorkflow,
+    RequestCancellation,
     StartWorkflow,
     TerminateWorkflow,
+    UnblockRun,
     WorkflowTaskInput,
 )
 from dw_core.engine.rows import Task, TaskKind
@@ -39,6 +45,7 @@ from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.limits import Limits
 from tests.unit.engine.commands import (
     activity,
+    attributes,
     cancel_member,
     child,
     children,
@@ -47,6 +54,8 @@ from tests.unit.engine.commands import (
     give_up,
     group,
     leaf,
+    local,
+    memo,
     retrying,
     select,
     side_effect,
@@ -104,12 +113,15 @@ READS = (CheckActivity, CheckWorkflowTask)
 def activities(draw: st.DrawFn) -> Json:
     """One activity with some policy and timeouts that do not contradict each other."""
     start, run, whole = sorted(draw(st.tuples(*[st.integers(1, 60)] * 3)))
-    timeouts = {
+    timeouts: Json = {
         "schedule_to_start_timeout": draw(st.none() | st.just(start)),
         "start_to_close_timeout": draw(st.none() | st.just(run)),
         "heartbeat_timeout": draw(st.none() | st.just(start)),
         "schedule_to_close_timeout": draw(st.none() | st.just(whole)),
     }
+    stop = draw(st.sampled_from([None, None, "wait_cancellation_completed", "abandon"]))
+    if stop != "abandon" or timeouts["schedule_to_close_timeout"] is not None:
+        timeouts["cancellation_policy"] = stop
     return activity(draw(st.sampled_from(["a", "b"])), retry_policy=draw(POLICIES), **timeouts)
 
 
@@ -142,6 +154,8 @@ def batches(draw: st.DrawFn) -> list[Json]:
             | st.builds(lambda: [side_effect()])
             | st.builds(lambda key, seconds: [wait(key, seconds)], st.sampled_from([None, "a", "b"]), SECONDS)
             | st.builds(lambda delay: [timer(delay)], st.sampled_from([0, 1, 10, 40]))
+            | st.sampled_from([[local()], [local("failed")], [attributes(Stage="paid", Count=1)], [memo(region="eu")]])
+            | st.sampled_from([[attributes(Stage=None)], [memo(region=None)], [local("cancelled")]])
             | st.builds(lambda one: [one], child_starts())
             | st.builds(
                 lambda base, size, policy: children(base, size, retry_policy=policy),
@@ -154,12 +168,13 @@ def batches(draw: st.DrawFn) -> list[Json]:
             | st.builds(
                 lambda base, tree, policy: group(base, tree, retry_policy=policy), st.integers(1, 9), TREES, POLICIES
             ),
+            min_size=1,
             max_size=3,
         )
     )
     end: list[Json] = draw(
         st.sampled_from(
-            [[]] * 6
+            [[]] * 12
             + [[finish()], [give_up()], [continued()], [finish(), side_effect()], [{"type": "no_such_command"}]]
         )
     )
@@ -184,7 +199,7 @@ class Engine(RuleBasedStateMachine):
         return self.claimed[-min(back, len(self.claimed))]
 
     def _workflow_report(self, task: Task, data: st.DataObject) -> Input:
-        kind = data.draw(st.sampled_from(["complete"] * 3 + ["again", "cancel", "fail", "beat", "check"]))
+        kind = data.draw(st.sampled_from(["complete"] * 3 + ["again", "cancel", "fail", "beat", "check", "deliver"]))
         changes = data.draw(CHANGED_FENCES)
         if kind == "complete":
             keeps = StickyClaim(
@@ -204,7 +219,23 @@ class Engine(RuleBasedStateMachine):
         fence = _fence(task) | changes
         if kind == "beat":
             return HeartbeatWorkflowTask(**fence, lease_seconds=LEASE_SECONDS)
+        if kind == "deliver":
+            return self._delivery(task, fence, data)
         return CheckWorkflowTask(**fence)
+
+    def _delivery(self, task: Task, fence: Json, data: st.DataObject) -> Input:
+        """A cancellation reported into the next call, into a recorded one, or into nothing that is there."""
+        run = self.world.run(task.run_id)
+        request_id = "none" if run.cancellation is None else run.cancellation.request_id
+        following = run.next_workflow_sequence
+        span = data.draw(st.sampled_from([1, 1, 1, 2]))
+        return DeliverCancellation(
+            **fence,
+            request_id=request_id,
+            sequence=data.draw(st.sampled_from([following, max(1, following - 1), max(1, following - 2), 40])),
+            call_kind="parallel" if span > 1 else data.draw(st.sampled_from(["activity", "timer", "condition"])),
+            sequence_span=span,
+        )
 
     def _recorded_group(self, run_id: str, data: st.DataObject) -> list[Json]:
         """A recorded group exactly as it is re-sent, or an invalid batch when there is none."""
@@ -239,13 +270,16 @@ class Engine(RuleBasedStateMachine):
         ]
 
     def _activity_report(self, task: Task, data: st.DataObject) -> Input:
-        kind = data.draw(st.sampled_from(["complete", "complete", "fail", "fail", "beat", "renew", "check"]))
+        kind = data.draw(st.sampled_from(["complete"] * 2 + ["fail"] * 2 + ["beat", "renew", "check", "stopped"]))
         changes = data.draw(CHANGED_FENCES)
         if kind == "complete":
             return activity_result(task, **changes)
         if kind == "fail":
             return failed_activity(task, data.draw(FAILURES), **changes)
         fence = _fence(task) | {"sequence": task.activity_sequence} | changes
+        if kind == "stopped":
+            request = self.world.run(task.run_id).cancellation
+            return AcknowledgeCancellation(**fence, request_id="none" if request is None else request.request_id)
         if kind == "beat":
             return HeartbeatActivity(**fence, lease_seconds=LEASE_SECONDS, progress={"n": 1})
         if kind == "renew":
@@ -328,6 +362,24 @@ class Engine(RuleBasedStateMachine):
             self.claimed.append(found.task)
         self.watch.look()
 
+    @rule(data=st.data(), owner=OWNERS, times=st.integers(1, 4))
+    def work(self, data: st.DataObject, owner: str, times: int) -> None:
+        """A worker does what it is given and reports at once: most of what happens in a server."""
+        for _ in range(times):
+            for kind in (TaskKind.WORKFLOW, TaskKind.ACTIVITY):
+                for found in self.world.poll(kind, owner=owner):
+                    self.claimed.append(found.task)
+                    self.watch.look()
+                    self._submit(self._report_on(found.task, data))
+
+    def _report_on(self, task: Task, data: st.DataObject) -> Input:
+        if task.kind is TaskKind.ACTIVITY:
+            return activity_result(task) if data.draw(st.booleans()) else failed_activity(task, data.draw(FAILURES))
+        run = self.world.run(task.run_id)
+        if run.cancellation is not None and run.cancellation.delivery is None and data.draw(st.booleans()):
+            return self._delivery(task, _fence(task), data)
+        return completion(task, *data.draw(batches()))
+
     @rule(kind=KINDS, owner=OWNERS)
     def hold_poll(self, kind: TaskKind, owner: str) -> None:
         """A worker's poll waits for a task to be opened."""
@@ -391,13 +443,26 @@ class Engine(RuleBasedStateMachine):
             )
         )
 
-    @rule(number=st.integers(0, 2), rarely=st.integers(0, 3))
-    def terminate(self, number: int, rarely: int) -> None:
-        """An operator ends a run."""
-        if rarely == 0:
-            self._submit(
-                TerminateWorkflow(namespace=NAMESPACE, workflow_id=f"w{number}", command_id=self.world.new_id())
-            )
+    @rule(number=st.integers(0, 2), data=st.data())
+    def operate(self, number: int, data: st.DataObject) -> None:
+        """An operator ends a run, asks it to cancel itself, or repairs it; or a worker of some build registers."""
+        fields: dict[str, Any] = {
+            "namespace": NAMESPACE,
+            "workflow_id": f"w{number}",
+            "command_id": self.world.new_id(),
+            "request_id": data.draw(st.sampled_from([None, f"r{number}"])),
+        }
+        what = data.draw(st.sampled_from(["request", "request", "request", "repair", "repair", "end", "unblock"]))
+        if what == "request":
+            seconds = data.draw(st.sampled_from([5, 600, 600]))
+            self._submit(*[self.world.request_input(f"w{number}", seconds) for _ in range(1 + number % 2)])
+        elif what == "repair":
+            self._submit(RepairWorkflow(**fields))
+        elif what == "end":
+            self._submit(data.draw(st.sampled_from([CancelWorkflow, TerminateWorkflow]))(**fields))
+        elif self.claimed:
+            build_id = data.draw(st.sampled_from([None, "new"]))
+            self._submit(UnblockRun(run_id=self._lease(data).run_id, build_id=build_id))
 
     @rule(seconds=st.sampled_from([0.5, 1, 3, 10, 30, 300]))
     def pass_time(self, seconds: float) -> None:
@@ -425,6 +490,8 @@ class Engine(RuleBasedStateMachine):
                 run = self.world.run(self.world.memory.instances[namespace, workflow_id])
                 if run.open_wait is not None or run.selected_waits:
                     accepted(self.world.signal(workflow_id))
+                if run.replay_blocked and not run.is_terminal:
+                    accepted(self.world.repair(workflow_id))
             for found in self.world.poll(TaskKind.ACTIVITY, slots=50):
                 accepted(self.world.complete_activity(found.task))
             for found in self.world.poll(TaskKind.WORKFLOW, slots=50):
@@ -453,12 +520,15 @@ def _changes_nothing(change: Input, reply: Reply) -> bool:
         return True
     if not isinstance(reply, Rejection):
         return isinstance(change, HeartbeatActivity) and not reply["heartbeat_recorded"]
+    if isinstance(change, RequestCancellation):
+        return True
     if isinstance(change, InstanceInput):
         return reply.reason in {"validation_failed", "instance_not_found"}
     is_overdue = isinstance(change, ActivityInput) and "deadline" in reply.message
     assert isinstance(change, WorkflowTaskInput | ActivityInput) or reply.reason in {
         "task_not_leased",
         "task_not_found",
+        "task_not_claimable",
         "run_not_active",
     }
     return not is_overdue

@@ -84,7 +84,7 @@ class Trouble:
                 self._work(claimed)
         if self._late and self._troubled():
             self.world.submit(self._rng.choice(self._late))
-        if self._type == "listens" and self._rng.random() < 0.3:
+        if self._type in ("listens", "cleans-up") and self._rng.random() < 0.3:
             self.world.signal("w", "go", self._rng.randint(1, 9))
         if self._troubled():
             self.world.submit(self.world.start_input(duplicate_policy="use-existing", workflow_type=self._type))

@@ -16,12 +16,15 @@ from dw_core.engine.claims import Claimant
 from dw_core.engine.commands.parse import parse_commands
 from dw_core.engine.decide import decide
 from dw_core.engine.inputs import (
+    AcknowledgeCancellation,
     ActivityInput,
+    CancelWorkflow,
     CheckActivity,
     CheckWorkflowTask,
     ClaimTask,
     CompleteActivity,
     CompleteWorkflowTask,
+    DeliverCancellation,
     FailActivity,
     FailWorkflowTask,
     FireTimer,
@@ -29,6 +32,8 @@ from dw_core.engine.inputs import (
     HeartbeatWorkflowTask,
     Input,
     RenewActivityLease,
+    RepairWorkflow,
+    RequestCancellation,
     SignalWorkflow,
     StartActivity,
     StartWorkflow,
@@ -198,6 +203,34 @@ class World:
             )
         )
 
+    def cancel(self, workflow_id: str = "w", reason: str | None = None, **changes: Any) -> Reply:
+        """Cancel the current run of a workflow id at once."""
+        fields: Json = {"namespace": NAMESPACE, "command_id": self.new_id(), "reason": reason}
+        return self.submit(CancelWorkflow(workflow_id=workflow_id, **(fields | changes)))
+
+    def request_input(self, workflow_id: str = "w", seconds: int = 600, **changes: Any) -> RequestCancellation:
+        """A cooperative cancellation request."""
+        fields: Json = {"namespace": NAMESPACE, "command_id": self.new_id(), "cleanup_seconds": seconds}
+        return RequestCancellation(workflow_id=workflow_id, requester={"type": "operator"}, **(fields | changes))
+
+    def request_cancellation(self, workflow_id: str = "w", seconds: int = 600, **changes: Any) -> Reply:
+        """Ask the current run of a workflow id to cancel itself."""
+        return self.submit(self.request_input(workflow_id, seconds, **changes))
+
+    def deliver(self, task: Task, request_id: str, sequence: int, call_kind: str, **changes: Any) -> Reply:
+        """Report that a cancellation request is delivered into a call."""
+        named: Json = {"request_id": request_id, "sequence": sequence, "call_kind": call_kind}
+        return self.submit(DeliverCancellation(**(_fence(task) | named | changes)))
+
+    def acknowledge(self, task: Task, request_id: str, **changes: Any) -> Reply:
+        """Report that the callback of an attempt has stopped."""
+        return self.submit(AcknowledgeCancellation(**(_attempt(task) | {"request_id": request_id} | changes)))
+
+    def repair(self, workflow_id: str = "w", **changes: Any) -> Reply:
+        """Repair the current run of a workflow id."""
+        fields: Json = {"namespace": NAMESPACE, "command_id": self.new_id()}
+        return self.submit(RepairWorkflow(workflow_id=workflow_id, **(fields | changes)))
+
     def signal_input(self, workflow_id: str = "w", name: str = "go", *arguments: Any, **changes: Any) -> SignalWorkflow:
         """A signal for the current run of a workflow id."""
         fields: Json = {"namespace": NAMESPACE, "command_id": self.new_id(), "arguments": encode_blob(list(arguments))}
@@ -227,7 +260,7 @@ class World:
         ]
         for (run_id,) in list(self.memory.tables["runs"]):
             run = self.run(run_id)
-            if not run.is_terminal and run.deadline_at is not None and run.deadline_at <= self.now:
+            if not run.is_terminal and run.ends_at is not None and run.ends_at <= self.now:
                 found.append(TimeOutRun(run_id=run_id))
         return found
 
@@ -245,16 +278,17 @@ class World:
         queue: str = QUEUE,
         slots: int = 1,
         lease_seconds: int = LEASE_SECONDS,
+        is_cooperative: bool = True,
     ) -> list[Claimed]:
         """What ``slots`` held polls of one worker are granted."""
-        claims = Claims([poll(kind, owner, queue, lease_seconds)] * slots)
+        claims = Claims([poll(kind, owner, queue, lease_seconds, is_cooperative)] * slots)
         claims.match(*_finish(self._transaction.ask(claims.calls)))
         _finish(self._transaction.ask(claims.writes()))
         return [claimed for _, claimed in claims.granted]
 
-    def claim_workflow(self, owner: str = "worker") -> Claimed:
+    def claim_workflow(self, owner: str = "worker", *, is_cooperative: bool = True) -> Claimed:
         """Claim the one workflow task that is ready."""
-        (claimed,) = self.poll(TaskKind.WORKFLOW, owner=owner)
+        (claimed,) = self.poll(TaskKind.WORKFLOW, owner=owner, is_cooperative=is_cooperative)
         return claimed
 
     def claim_activity(self, owner: str = "worker") -> Claimed:
@@ -360,11 +394,22 @@ class World:
         return [row["event_type"] for row in self.memory.of_run("events", run_id)]
 
 
-def poll(kind: TaskKind, owner: str = "worker", queue: str = QUEUE, lease_seconds: int = LEASE_SECONDS) -> Want:
+def poll(
+    kind: TaskKind,
+    owner: str = "worker",
+    queue: str = QUEUE,
+    lease_seconds: int = LEASE_SECONDS,
+    is_cooperative: bool = True,
+) -> Want:
     """A held poll."""
     return Want(
         key=WakeKey(NAMESPACE, kind, queue),
-        claimant=Claimant(lease_owner=owner, poll_request_id=None, lease_seconds=lease_seconds),
+        claimant=Claimant(
+            lease_owner=owner,
+            poll_request_id=None,
+            lease_seconds=lease_seconds,
+            is_cooperative=is_cooperative,
+        ),
         types=None,
         build_id=None,
         page_size=1000,

@@ -82,6 +82,24 @@ QUERY_LEASED_RUN_WAIT_SECONDS = 0.5
 """How long a query waits for the end of its run's leased workflow task, to see what that task decides (engine §6.8)."""
 
 
+MEMO_ENTRIES_MAX = 100
+MEMO_VALUE_BYTES_MAX = 10_240
+MEMO_TOTAL_BYTES_MAX = 65_536
+"""A memo update and the memo it leads to: entries, Avro bytes of one value and of the whole (engine §2.9)."""
+
+KEYWORD_CHARS_MAX = 255
+SEARCH_TEXT_BYTES_MAX = 2_048
+"""Search attribute values: characters of a keyword, bytes of a text (engine §6.5)."""
+
+LOCAL_ATTEMPTS_MAX = 100
+LOCAL_HEARTBEATS_MAX = 1_000
+"""What one report of a local activity may hold (engine §6.14)."""
+
+CLEANUP_SECONDS_DEFAULT = 600
+CLEANUP_SECONDS_MAX = 3_600
+"""How long a run may clean up after a cooperative cancellation request (control-plane §13.6)."""
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Request limits, structural limits and the history budget (topology §6.3); 0 disables a structural limit.
 

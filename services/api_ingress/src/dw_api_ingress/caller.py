@@ -7,6 +7,13 @@ from typing import Any
 from dw_runtime.http.call import Call
 
 
+def requester(call: Call) -> dict[str, str]:
+    """The caller as the code of a workflow that is to be cancelled sees it; empty names are left out (engine §6.12)."""
+    principal = call.principal
+    known = {"type": principal.role, "id": principal.subject}
+    return {name: value for name, value in known.items() if value} or {"type": "anonymous"}
+
+
 def command_context(call: Call) -> dict[str, Any]:
     """The ``context`` of a command record (control-plane §8.3)."""
     principal = call.principal

@@ -22,6 +22,9 @@ def scope(call: Call) -> dict[str, Any]:
     }
 
 
+_NOT_CURRENT = ("historical_run_command_rejected", "selected_run_not_current")
+
+
 async def settle_command(pump: Pump, runs: RunReads, command: CommandInput) -> dict[str, Any]:
     """Submit a command and return the members of its answer; raises ``Problem`` for a refusal.
 
@@ -30,7 +33,7 @@ async def settle_command(pump: Pump, runs: RunReads, command: CommandInput) -> d
     answer = await pump.submit(command)
     if (
         isinstance(answer, Rejection)
-        and answer.reason == "historical_run_command_rejected"
+        and answer.reason in _NOT_CURRENT
         and command.run_id is not None
         and not await runs.exists(command.namespace, command.workflow_id, command.run_id)
     ):

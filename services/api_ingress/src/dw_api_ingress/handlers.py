@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dw_api_ingress.activities import ActivityHandlers
 from dw_api_ingress.builds import BuildHandlers
+from dw_api_ingress.cancelling import CancellationHandlers
+from dw_api_ingress.ending import EndHandlers
 from dw_api_ingress.exporting import ExportHandlers
 from dw_api_ingress.history import HistoryHandlers, WaitForHistory
 from dw_api_ingress.listing import ListingHandlers
 from dw_api_ingress.namespaces import NamespaceHandlers
 from dw_api_ingress.querying import QueryHandlers
+from dw_api_ingress.repairing import RepairHandlers
 from dw_api_ingress.signaling import SignalHandlers
 from dw_api_ingress.starting import StartHandlers
-from dw_api_ingress.terminating import TerminateHandlers
 from dw_core.ids import NewId
 from dw_core.limits import Limits
 from dw_runtime.http.call import Handlers
@@ -42,7 +44,9 @@ def control_handlers(
     """
     start = StartHandlers(pump, limits, new_id)
     signals = SignalHandlers(pump, runs, limits, new_id)
-    terminate = TerminateHandlers(pump, runs, new_id)
+    ending = EndHandlers(pump, runs, new_id)
+    cancellation = CancellationHandlers(pump, runs, new_id)
+    repair = RepairHandlers(pump, runs, new_id)
     listing = ListingHandlers(runs)
     history = HistoryHandlers(runs, wait_for_history)
     named = NamespaceHandlers(namespaces)
@@ -56,8 +60,14 @@ def control_handlers(
         "workflow_start": start.start,
         "workflow_signal": signals.send,
         "workflow_run_signal": signals.send,
-        "workflow_terminate": terminate.terminate,
-        "workflow_run_terminate": terminate.terminate,
+        "workflow_terminate": ending.terminate,
+        "workflow_run_terminate": ending.terminate,
+        "workflow_cancel": ending.cancel,
+        "workflow_run_cancel": ending.cancel,
+        "workflow_request_cancellation": cancellation.request,
+        "workflow_run_request_cancellation": cancellation.request,
+        "workflow_repair": repair.repair,
+        "workflow_run_repair": repair.repair,
         "workflow_list": listing.page,
         "workflow_runs": listing.runs,
         "workflow_describe": listing.describe,

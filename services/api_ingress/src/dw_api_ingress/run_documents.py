@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dw_core.engine.cancellation import observation
 from dw_core.engine.rows import Run
 from dw_core.payloads.codec import CODEC, to_json
 from dw_core.payloads.envelope import envelope
@@ -108,7 +109,7 @@ def described(row: DescribedRun) -> dict[str, Any]:
         "search_attributes": summary.search_attributes,
         "actions": _actions(run, is_current=row.is_current),
         **_failure(row.terminal_event),
-        "cancellation_request": None,
+        "cancellation_request": observation(run.cancellation),
     }
 
 
@@ -133,8 +134,10 @@ def _wait(row: DescribedRun) -> tuple[str | None, str | None]:
 def _open_task(failures: int, *, is_blocked: bool) -> str:
     if not failures:
         return "A workflow task is open."
-    what = "Replay of the workflow" if is_blocked else "The workflow task"
-    return f"{what} has failed {_count(failures, 'time', 'times')} in a row; the log of its worker says why."
+    if is_blocked:
+        times = _count(failures, "failure", "failures")
+        return f"Replay is blocked after {times} in a row; repair the run, or start workers of another build."
+    return f"The workflow task has failed {_count(failures, 'time', 'times')} in a row; the log of its worker says why."
 
 
 def _count(count: int, one: str, many: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dw_core.engine.inputs import (
+    AcknowledgeCancellation,
     CheckActivity,
     CompleteActivity,
     FailActivity,
@@ -81,6 +82,13 @@ class ActivityTasks:
         """What a heartbeat would say; see the protocol."""
         report = await self._fence(namespace, task_id, attempt_id, lease_owner)
         return settle(await self._pump.submit(CheckActivity(**report)))
+
+    async def acknowledge_cancellation(
+        self, namespace: str, task_id: str, attempt_id: str, lease_owner: str, request_id: str
+    ) -> dict[str, Any]:
+        """Keep that a callback has stopped; see the protocol."""
+        report = await self._fence(namespace, task_id, attempt_id, lease_owner)
+        return settle(await self._pump.submit(AcknowledgeCancellation(**report, request_id=request_id)))
 
     async def heartbeat(
         self, namespace: str, task_id: str, attempt_id: str, lease_owner: str, progress: dict[str, Any]

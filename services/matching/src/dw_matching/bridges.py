@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from dw_core.engine.sticky import StickyClaim
+from dw_core.protocol.requests_worker import WorkflowTaskDeliverCancellation
 from dw_matching.seats import Poll
 
 
@@ -60,6 +61,11 @@ class WorkflowTaskBridge(Protocol):
     async def heartbeat(self, namespace: str, task_id: str, lease_owner: str, attempt: int) -> dict[str, Any]:
         """Renew the lease."""
 
+    async def deliver_cancellation(
+        self, namespace: str, task_id: str, delivery: WorkflowTaskDeliverCancellation
+    ) -> dict[str, Any]:
+        """Interrupt one durable call of a run that is to be cancelled; the lease goes on."""
+
 
 class ActivityTaskBridge(Protocol):
     """Activity tasks: find, claim, report, stay alive."""
@@ -90,6 +96,11 @@ class ActivityTaskBridge(Protocol):
         self, namespace: str, task_id: str, attempt_id: str, lease_owner: str, progress: dict[str, Any]
     ) -> dict[str, Any]:
         """Renew lease and heartbeat deadline and keep the progress."""
+
+    async def acknowledge_cancellation(
+        self, namespace: str, task_id: str, attempt_id: str, lease_owner: str, request_id: str
+    ) -> dict[str, Any]:
+        """Keep that the callback of an attempt that was told to stop has stopped."""
 
     async def renew_lease(self, namespace: str, task_id: str, attempt_id: str, lease_owner: str) -> dict[str, Any]:
         """Renew the lease and nothing else."""

@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from dw_core.engine.cancellation import CAPABILITY
 from dw_core.engine.sticky import StickyClaim
 from dw_core.engine.transition import Rejection
 from dw_core.history.paging import decode_page_token
@@ -14,6 +15,7 @@ from dw_core.limits import HEARTBEAT_DETAILS_BYTES_MAX, HISTORY_PAGE_SIZE_DEFAUL
 from dw_core.protocol.describe import clamp_long_poll_timeout
 from dw_core.protocol.problems import Invalid, Problem
 from dw_core.protocol.requests_worker import (
+    ActivityTaskAcknowledgeCancellation,
     ActivityTaskComplete,
     ActivityTaskFail,
     ActivityTaskHeartbeat,
@@ -25,6 +27,7 @@ from dw_core.protocol.requests_worker import (
     WorkerHeartbeat,
     WorkerRegister,
     WorkflowTaskComplete,
+    WorkflowTaskDeliverCancellation,
     WorkflowTaskFail,
     WorkflowTaskHeartbeat,
     WorkflowTaskHistory,
@@ -86,11 +89,13 @@ class WorkerHandlers:
             "workflow_task_heartbeat": self.heartbeat_workflow_task,
             "workflow_task_complete": self.complete_workflow_task,
             "workflow_task_fail": self.fail_workflow_task,
+            "workflow_task_deliver_cancellation": self.deliver_cancellation,
             "activity_task_poll": self.poll_activity_task,
             "activity_task_heartbeat": self.heartbeat_activity,
             "activity_task_complete": self.complete_activity,
             "activity_task_fail": self.fail_activity,
             "activity_task_status": self.activity_status,
+            "activity_task_acknowledge_cancellation": self.acknowledge_cancellation,
             "activity_task_renew_lease": self.renew_activity_lease,
         }
 
@@ -213,6 +218,7 @@ class WorkerHandlers:
             timeout_seconds=clamp_long_poll_timeout(request.timeout_seconds, default_seconds=default),
             page_size=getattr(request, "history_page_size", None) or self.settings.history_page_size,
             accept_encoding=getattr(request, "accept_history_encoding", None),
+            is_cooperative=CAPABILITY in worker.capabilities,
             leases_max=leases_max,
             on_hold=None if call.hangup is None else call.hangup.notify,
             on_throttled=None if ending is None else ending.throttle,
@@ -305,6 +311,11 @@ class WorkerHandlers:
             )
         )
 
+    async def deliver_cancellation(self, call: Call) -> Reply:
+        """Interrupt one durable call of a run that is to be cancelled."""
+        request: WorkflowTaskDeliverCancellation = call.body
+        return Reply(await self._workflow_tasks.deliver_cancellation(call.namespace, call.params["task_id"], request))
+
     # -- activities --------------------------------------------------------------------------------------------------
 
     async def heartbeat_activity(self, call: Call) -> Reply:
@@ -354,6 +365,19 @@ class WorkerHandlers:
         return Reply(
             await self._activity_tasks.status(
                 call.namespace, call.params["task_id"], request.activity_attempt_id, request.lease_owner
+            )
+        )
+
+    async def acknowledge_cancellation(self, call: Call) -> Reply:
+        """Keep that the callback of an attempt that was told to stop has stopped."""
+        request: ActivityTaskAcknowledgeCancellation = call.body
+        return Reply(
+            await self._activity_tasks.acknowledge_cancellation(
+                call.namespace,
+                call.params["task_id"],
+                request.activity_attempt_id,
+                request.lease_owner,
+                request.request_id,
             )
         )
 

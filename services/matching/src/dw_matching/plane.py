@@ -68,6 +68,7 @@ class WorkerPlane:
             node.database,
             lease_seconds=leases.workflow_task_lease_seconds,
             limits=node.limits,
+            registered=self.registry.polling,
         )
         self.activity_tasks = ActivityTasks(
             node.pump, self.broker, node.database, lease_seconds=leases.activity_task_lease_seconds

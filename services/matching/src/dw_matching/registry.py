@@ -10,8 +10,9 @@ from typing import Final
 
 import msgspec
 import psycopg
+import structlog
 
-from dw_core.engine.inputs import RecoverLeases
+from dw_core.engine.inputs import RecoverLeases, UnblockRun
 from dw_core.engine.transition import Rejection
 from dw_core.protocol.requests_worker import WorkerHeartbeat, WorkerRegister
 from dw_core.workers.registration import Registration, not_registered, register
@@ -25,6 +26,11 @@ REFRESH_SECONDS: Final = 5.0
 """How old a copy may be, and how often the workers that poll here are refreshed, all in one statement."""
 KEPT_SECONDS: Final = 120.0
 """A worker that has not polled for this long is no longer refreshed."""
+
+UNBLOCKED_AT_ONCE: Final = 200
+"""How many blocked runs one look sets free."""
+
+log = structlog.get_logger(__name__)
 
 WorkerKey = tuple[str, str]
 _decode = msgspec.json.Decoder(Registration).decode
@@ -85,7 +91,22 @@ class Registry(Background):
             document = msgspec.json.encode(outcome).decode()
             ((outcome.is_draining,),) = await session.rows("save_worker", document)
         self._keep(outcome)
+        await self._unblock(outcome)
         return outcome
+
+    async def _unblock(self, worker: Registration) -> None:
+        """Set the runs free that another build could not replay (engine §4.6); done again when it is interrupted."""
+        is_moving = True
+        while is_moving:
+            found = await self._database.rows(
+                "find_blocked", worker.namespace, worker.task_queue, worker.build_id, UNBLOCKED_AT_ONCE
+            )
+            changes = [UnblockRun(run_id=run_id, build_id=worker.build_id) for (run_id,) in found]
+            replies = await asyncio.gather(*(self._pump.submit(change) for change in changes))
+            freed = sum(not isinstance(reply, Rejection) for reply in replies)
+            if freed:
+                log.info("runs.unblocked", namespace=worker.namespace, build_id=worker.build_id, runs=freed)
+            is_moving = freed > 0 and len(found) == UNBLOCKED_AT_ONCE
 
     async def heartbeat(self, namespace: str, request: WorkerHeartbeat) -> Heartbeat | Rejection:
         """Record a worker's own heartbeat."""

@@ -19,17 +19,18 @@ from dw_runtime.pump.claims import LEASES_UNLIMITED, Claimed, Owner, Want
 Grant = Claimed | ClaimedQuery
 """A task leased to a poll."""
 
-Fit = tuple[frozenset[str] | None, str | None]
-"""What a poll can take: task types (None: any) and the build id of its worker."""
+Fit = tuple[frozenset[str] | None, str | None, bool]
+"""What a poll can take: task types (None: any), the build id of its worker, and whether it may take cancelled runs."""
 
 
 class Poll(msgspec.Struct, frozen=True, kw_only=True):
     """A long poll, as the bridges take it.
 
     ``types`` None takes any task type; an empty set takes none. ``timeout_seconds`` 0 looks once. ``page_size`` counts
-    history events of the first page, ``accept_encoding`` asks for a compressed one. ``on_hold`` is called with a
-    function that ends the poll, for a caller that notices that its client has gone. ``leases_max`` caps the leases of
-    its worker; ``on_throttled`` is called when the poll ends without a task and a cap was the reason.
+    history events of the first page, ``accept_encoding`` asks for a compressed one. ``is_cooperative`` polls may be
+    given runs that are to be cancelled. ``on_hold`` is called with a function that ends the poll, for a caller that
+    notices that its client has gone. ``leases_max`` caps the leases of its worker; ``on_throttled`` is called when the
+    poll ends without a task and a cap was the reason.
     """
 
     namespace: str
@@ -41,6 +42,7 @@ class Poll(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: float = LONG_POLL_DEFAULT_SECONDS
     page_size: int = HISTORY_PAGE_SIZE_DEFAULT
     accept_encoding: str | None = None
+    is_cooperative: bool = False
     leases_max: int = LEASES_UNLIMITED
     on_hold: Callable[[Callable[[], None]], None] | None = None
     on_throttled: Callable[[], None] | None = None
@@ -73,7 +75,7 @@ class Seat(msgspec.Struct, eq=False):
     @property
     def fit(self) -> Fit:
         """What this poll can take."""
-        return self.types, self.build_id
+        return self.types, self.build_id, self.claimant.is_cooperative
 
     def takes(self, task: Task) -> bool:
         """A pinned task goes only to its build, an unpinned one to any (worker-plane §7.6); a new task that is reserved

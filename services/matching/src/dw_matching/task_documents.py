@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from dw_core.engine.activities import deadlines
+from dw_core.engine.cancellation import observation
 from dw_core.engine.rows import Activity, RetryPolicy, Run, Task
 from dw_core.engine.sticky import replay_mode
 from dw_core.history.compression import choose_encoding, compressed_fields
@@ -47,6 +48,7 @@ _NO_RESUME = dict.fromkeys(RESUME_FIELDS)
 def workflow_task(claimed: Claimed, accept_encoding: str | None, limits: Limits) -> dict[str, Any]:
     """The workflow task object with its first page of history, whose stored bytes are spliced in."""
     task, run = claimed.task, claimed.run
+    request = observation(run.cancellation)
     last, reached = task.claimed_history_sequence, claimed.history.last_sequence
     return {
         "task_kind": "workflow",
@@ -69,6 +71,7 @@ def workflow_task(claimed: Claimed, accept_encoding: str | None, limits: Limits)
         "lease_owner": task.lease_owner,
         "lease_expires_at": wire_time(task.lease_expires_at),
         "cancel_requested": False,
+        **({} if request is None else {"cancellation_request": request}),
         **_sticky(run, task),
         **_budget(run, limits),
         **_NO_RESUME,

@@ -19,7 +19,10 @@ async def wait_for_task(broker: Broker, poll: Poll, kind: TaskKind, lease_second
     seat = broker.take_seat(
         WakeKey(poll.namespace, kind, poll.task_queue),
         Claimant(
-            lease_owner=poll.lease_owner, poll_request_id=poll.poll_request_id or None, lease_seconds=lease_seconds
+            lease_owner=poll.lease_owner,
+            poll_request_id=poll.poll_request_id or None,
+            lease_seconds=lease_seconds,
+            is_cooperative=poll.is_cooperative,
         ),
         types=poll.types,
         build_id=poll.build_id,

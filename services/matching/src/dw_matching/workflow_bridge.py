@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
 import structlog
 
 from dw_core.engine.commands.parse import parse_commands
+from dw_core.engine.commands.parsed import Parsed
 from dw_core.engine.inputs import (
     CheckWorkflowTask,
     CompleteWorkflowTask,
+    DeliverCancellation,
     FailWorkflowTask,
     HeartbeatWorkflowTask,
     SweepTask,
@@ -21,8 +23,12 @@ from dw_core.engine.inputs import (
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.sticky import StickyClaim
 from dw_core.engine.transition import Rejection
+from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.history.paging import encode_page_token
 from dw_core.limits import HISTORY_PAGE_SIZE_MAX, Limits
+from dw_core.protocol.problems import Problem
+from dw_core.protocol.requests_worker import WorkflowTaskDeliverCancellation
+from dw_core.workers.registration import Registration
 from dw_matching.broker import Broker
 from dw_matching.claiming import claim, claim_status, named_task
 from dw_matching.seats import Poll
@@ -37,13 +43,28 @@ from dw_runtime.store.pages import read_page
 log = structlog.get_logger()
 
 LOGGED_MESSAGE_CHARACTERS = 500
-_REFUSED_COMMANDS = ("validation_failed", "structural_limit_exceeded")
+_REFUSED_COMMANDS = (
+    "validation_failed",
+    "structural_limit_exceeded",
+    "search_attribute_limit_reached",
+    "workflow_memo_validation_failed",
+)
 
 
 class WorkflowTasks:
     """Implements :class:`dw_matching.bridges.WorkflowTaskBridge`."""
 
-    def __init__(self, pump: Pump, broker: Broker, database: Database, *, lease_seconds: int, limits: Limits) -> None:
+    def __init__(
+        self,
+        pump: Pump,
+        broker: Broker,
+        database: Database,
+        *,
+        lease_seconds: int,
+        limits: Limits,
+        registered: Callable[[str, str], Awaitable[Registration | None]],
+    ) -> None:
+        self._registered = registered
         self._pump = pump
         self._broker = broker
         self._database = database
@@ -116,6 +137,8 @@ class WorkflowTasks:
         """Apply commands; see the protocol."""
         fence = _fence(namespace, task_id, lease_owner, attempt)
         parsed, errors = parse_commands(commands)
+        if parsed is not None and parsed.required_capabilities:
+            await self._require(namespace, lease_owner, parsed)
         return await self._report(CompleteWorkflowTask(**fence, parsed=parsed, errors=errors, sticky=sticky))
 
     async def fail(
@@ -131,13 +154,52 @@ class WorkflowTasks:
     ) -> dict[str, Any]:
         """Report a failure or that there is nothing to do; see the protocol."""
         fence = _fence(namespace, task_id, lease_owner, attempt)
-        change = FailWorkflowTask(**fence, message=message, failure_type=failure_type, reason=reason)
+        worker = await self._registered(namespace, lease_owner) if failure_type != WAITING_FOR_HISTORY else None
+        change = FailWorkflowTask(
+            **fence,
+            message=message,
+            failure_type=failure_type,
+            reason=reason,
+            build_id=None if worker is None else worker.build_id,
+        )
+        return await self._report(change)
+
+    async def deliver_cancellation(
+        self, namespace: str, task_id: str, delivery: WorkflowTaskDeliverCancellation
+    ) -> dict[str, Any]:
+        """Interrupt one durable call; see the protocol."""
+        fence = _fence(namespace, task_id, delivery.lease_owner, delivery.workflow_task_attempt)
+        change = DeliverCancellation(
+            **fence,
+            request_id=delivery.request_id,
+            sequence=delivery.sequence,
+            call_kind=delivery.call_kind,
+            sequence_span=delivery.sequence_span,
+            operation_sequence=delivery.operation_sequence,
+            operation_sequence_span=delivery.operation_sequence_span,
+        )
         return await self._report(change)
 
     async def heartbeat(self, namespace: str, task_id: str, lease_owner: str, attempt: int) -> dict[str, Any]:
         """Renew the lease; see the protocol."""
         fence = _fence(namespace, task_id, lease_owner, attempt)
         return await self._report(HeartbeatWorkflowTask(**fence, lease_seconds=self._lease_seconds))
+
+    async def _require(self, namespace: str, lease_owner: str, parsed: Parsed) -> None:
+        """Refuse commands of features that the worker has not declared (engine §3.3 item 7).
+
+        A worker that has meanwhile deregistered is not held to it: its lease is what counts.
+        """
+        worker = await self._registered(namespace, lease_owner)
+        for capability, reason in parsed.required_capabilities:
+            if worker is not None and capability not in worker.capabilities:
+                raise Problem(
+                    reason,
+                    f"The worker has not declared the capability {capability}.",
+                    worker_capability=capability,
+                    outcome="rejected",
+                    recorded=False,
+                )
 
     async def _report(self, report: WorkflowTaskInput) -> dict[str, Any]:
         """Submit a report. One that finds its lease or its run past the end has that settled at once (§8.5, §8.8)."""

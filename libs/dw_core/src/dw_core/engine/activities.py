@@ -19,9 +19,10 @@ from dw_core.engine.inputs import (
 from dw_core.engine.ownership import stop_reason, was_cancelled
 from dw_core.engine.rows import Attempt, Run, Task, TaskState
 from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.stopping import cancelled_members, receipt
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import RunWriter
-from dw_core.ids import attempt_id, execution_id, task_id
+from dw_core.ids import attempt_id, event_id, execution_id, task_id
 from dw_core.leases.durations import activity_lease_seconds, expires_at, is_expired
 from dw_core.limits import HEARTBEAT_EVENT_INTERVAL_SECONDS
 from dw_core.protocol.timestamps import wire_time
@@ -84,8 +85,17 @@ def decide_fail(snapshot: Snapshot, report: FailActivity, now: datetime) -> Outc
     if not isinstance(closed, _Closed):
         return closed
     activity = snapshot.activities[report.sequence]
+    if closed.task.is_cancel_requested and _has_stopped(report.failure):
+        members = cancelled_members(closed.writer.run, closed.writer.now)
+        resolve(closed.writer, activity, closed.task, "cancelled", "ActivityCancelled", members)
+        return _finish(closed.writer, closed.reply)
     settle_failure(closed.writer, activity, closed.task, Failure.reported(report.failure))
     return _finish(closed.writer, closed.reply)
+
+
+def _has_stopped(failure: dict[str, Any]) -> bool:
+    """Whether an activity that was told to stop reports that it did."""
+    return failure.get("cancelled") is True or failure.get("type") == "ActivityCancelled"
 
 
 class _Closed(NamedTuple):
@@ -122,6 +132,8 @@ def decide_heartbeat(snapshot: Snapshot, report: HeartbeatActivity, now: datetim
         return Transition(run=run, reply=_stopped(run, report, late_reason(run, held)))
     if expired_timeout(held, now) is not None:
         return Transition(run=run, reply=_stopped(run, report, "activity_not_running"))
+    if held.is_cancel_requested:
+        return Transition(run=run, reply=_stopped(run, report, "activity_cancelled"))
     writer = RunWriter(snapshot, now)
     activity = snapshot.activities[report.sequence]
     task = copy.copy(held)
@@ -161,9 +173,14 @@ def decide_status(snapshot: Snapshot, report: CheckActivity, now: datetime) -> O
     if isinstance(held, Attempt):
         reply = _stopped(run, report, late_reason(run, held))
         attempt_status, task_status = held.status, "closed"
+        acknowledgement = held.cancellation
     else:
         lapsed = is_expired(held.lease_expires_at, now)
-        if lapsed or expired_timeout(held, now) is not None:
+        request = run.cancellation if held.is_cancel_requested else None
+        acknowledgement = None if request is None else receipt(request, event_id(run.run_id, request.history_sequence))
+        if acknowledgement is not None:
+            reply = _stopped(run, report, "activity_cancelled")
+        elif lapsed or expired_timeout(held, now) is not None:
             reply = _stopped(run, report, "task_not_leased" if lapsed else "activity_not_running")
         else:
             reply = _continuing(report, held, heartbeat_recorded=False)
@@ -178,7 +195,8 @@ def decide_status(snapshot: Snapshot, report: CheckActivity, now: datetime) -> O
             "attempt_status": attempt_status,
             "task_status": task_status,
             "deadlines": deadlines(live) if live else {},
-        },
+        }
+        | ({} if acknowledgement is None else {"cancellation_acknowledgement": acknowledgement}),
     )
 
 
@@ -245,7 +263,7 @@ def _repeat(snapshot: Snapshot, report: ActivityInput, closed: Attempt, outcome:
         "lease_expires_at": None,
     }
     reason = late_reason(run, closed)
-    reason = "stale_attempt" if reason == "attempt_closed" else reason
+    reason = "stale_attempt" if reason in ("attempt_closed", "activity_cancelled") else reason
     return _refusal(run, report, outcome, reason, "The attempt is no longer running.", statuses)
 
 
@@ -253,7 +271,7 @@ def late_reason(run: Run, closed: Attempt) -> str:
     """Why a report on a closed attempt comes too late."""
     if closed.status == "cancelled" and run.is_terminal:
         return stop_reason(run) if was_cancelled(run) else "run_closed"
-    return "attempt_closed"
+    return "activity_cancelled" if closed.cancellation is not None else "attempt_closed"
 
 
 def _refusal(

@@ -13,6 +13,7 @@ from dw_core.engine.commands.groups import group_members
 from dw_core.engine.inputs import SweepTask
 from dw_core.engine.rows import STANDALONE_ACTIVITY, Activity, Task, TaskKind, TaskState
 from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.stopping import cancelled_members
 from dw_core.engine.transition import Outcome, Rejection
 from dw_core.engine.workflow_tasks import return_to_ready
 from dw_core.engine.writer import RunWriter
@@ -104,7 +105,7 @@ def settle_timeout(writer: RunWriter, activity: Activity, task: Task, kind: str)
 
 def settle_failure(writer: RunWriter, activity: Activity, task: Task, failure: Failure) -> None:
     """Schedule the next attempt if the policy allows one, else record the terminal event."""
-    due = _next_attempt_at(activity, task, failure, writer.now)
+    due = None if task.is_cancel_requested else _next_attempt_at(activity, task, failure, writer.now)
     if due is not None and task.schedule_to_close_at is not None and due >= task.schedule_to_close_at:
         due, failure = None, Failure.timed_out("schedule_to_close")  # engine §5: decided now, not at the deadline
     if due is not None:
@@ -207,7 +208,7 @@ def resolve(
         close_host(writer, activity, event_type, payload)
         return
     ends_group = writer.ends_group(activity.group_base, activity.parallel_group_path)
-    wake = _resume(activity, identity, event_type) if ends_group else None
+    wake = _resume(activity, identity, event_type) if ends_group or task.is_cancel_requested else None
     writer.record(event_type, identity | payload | group_members(activity.parallel_group_path), wake=wake)
 
 
@@ -254,9 +255,13 @@ def redeliver(writer: RunWriter, activity: Activity, task: Task) -> None:
     """The worker was lost, not the code: the attempt is closed as expired and the task goes out again.
 
     The next claim is a new attempt; expiry alone never fails an activity, even when no attempts are left
-    (worker-plane §12.8).
+    (worker-plane §12.8). One that was to be cancelled ends here.
     """
     writer.transition.attempts.append(close_attempt(task, "expired", writer.now, None))
+    if task.is_cancel_requested:
+        members = cancelled_members(writer.run, writer.now)
+        resolve(writer, activity, task, "cancelled", "ActivityCancelled", members)
+        return
     changed = copy.copy(activity)
     changed.attempt_count = task.attempt
     writer.put_activity(changed)

@@ -65,7 +65,9 @@ def start_child(writer: RunWriter, sequence: int, path: Path | None, command: St
         run_id=child_run_id,
         arguments=command.arguments,
         memo=inherited.memo,
+        memo_blob=inherited.memo_blob,
         search_attributes=inherited.search_attributes,
+        search_attribute_types=inherited.search_attribute_types,
         execution_timeout_seconds=command.execution_timeout_seconds,
         run_timeout_seconds=command.run_timeout_seconds,
     )

@@ -19,11 +19,15 @@ from dw_core.protocol.timestamps import wire_time
 
 
 class Claimant(msgspec.Struct, frozen=True, kw_only=True):
-    """The poll a task is leased to. ``lease_owner`` is the worker id."""
+    """The poll a task is leased to. ``lease_owner`` is the worker id.
+
+    ``is_cooperative`` says that the worker understands cancellation requests; it holds for the whole claim.
+    """
 
     lease_owner: str
     poll_request_id: str | None
     lease_seconds: int
+    is_cooperative: bool = False
 
 
 def decide_claim(snapshot: Snapshot, task: Task, claimant: Claimant, now: datetime) -> Transition:
@@ -43,6 +47,7 @@ def decide_claim(snapshot: Snapshot, task: Task, claimant: Claimant, now: dateti
     leased.lease_expires_at = expires_at(now, claimant.lease_seconds)
     if task.kind is TaskKind.WORKFLOW:
         leased.claimed_history_sequence = writer.run.last_history_sequence
+        leased.is_cooperative = claimant.is_cooperative
     else:
         _start_attempt(writer, snapshot.activities[task.activity_sequence], leased, claimant.lease_seconds)
     writer.put_task(leased)
@@ -59,6 +64,8 @@ def decide_claim_by_id(snapshot: Snapshot, claim: ClaimTask, now: datetime) -> O
         return Rejection("run_closed", "The run of this task is closed.", named | {"run_status": run.status})
     if task is None or task.state is not TaskState.READY:
         return Rejection("task_not_claimable", "The task is not ready.", named)
+    if task.needs_cooperation:
+        return Rejection("task_not_claimable", "The run is to be cancelled; a poll that can do that takes it.", named)
     if task.sweep_at is not None and task.sweep_at <= now:
         return Rejection("task_not_claimable", "A deadline of the task has passed.", named)
     if task.available_at > now:

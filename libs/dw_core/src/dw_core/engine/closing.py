@@ -10,7 +10,7 @@ from dw_core.engine.children import let_go, tell_parent
 from dw_core.engine.commands.groups import group_members
 from dw_core.engine.commands.parsed import CompleteWorkflow, ContinueAsNew, FailWorkflow
 from dw_core.engine.inputs import TimeOutRun
-from dw_core.engine.rows import Activity, Attempt, Task, TaskKind, TaskState
+from dw_core.engine.rows import Activity, Attempt, Cancellation, Run, Task, TaskKind, TaskState
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.successors import retry, succeed
 from dw_core.engine.timers import cancel_timers
@@ -18,6 +18,9 @@ from dw_core.engine.transition import Outcome, Rejection
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import attempt_id, execution_id, task_id
 from dw_core.protocol.timestamps import wire_time
+
+CANCELLED_EXCEPTION = "WorkflowCancelled"
+"""The type of the exception that a delivered cancellation raises in the workflow's code."""
 
 
 def complete(writer: RunWriter, task: Task, command: CompleteWorkflow) -> None:
@@ -53,8 +56,12 @@ def continue_as_new(writer: RunWriter, task: Task, command: ContinueAsNew) -> No
 
 
 def fail(writer: RunWriter, task: Task, command: FailWorkflow) -> None:
-    """``fail_workflow``."""
+    """``fail_workflow``; code that lets a delivered cancellation through ends its run as cancelled (engine §6.12)."""
     writer.flush_signals()
+    request = writer.run.cancellation
+    if request is not None and request.delivery is not None and command.exception_type == CANCELLED_EXCEPTION:
+        _finish_cancelled(writer, task, request)
+        return
     cancel_open_work(writer, None)
     failed_by = command.failed_activity_execution_id
     payload: dict[str, Any] = {
@@ -96,6 +103,18 @@ def close_host(writer: RunWriter, activity: Activity, event_type: str, outcome: 
     _close_run(writer, "failed", "failed", known)
 
 
+def _finish_cancelled(writer: RunWriter, task: Task, request: Cancellation) -> None:
+    cancel_open_work(writer, request.request_id)
+    members = ended_by_command(writer.run, "cancelled", request.request_id, request.reason)
+    writer.append(
+        "WorkflowCancelled",
+        members,
+        workflow_task_id=task_id(task.run_id, task.task_number),
+        workflow_command_id=request.request_id,
+    )
+    _close_run(writer, "cancelled", "cancelled", members)
+
+
 def time_out(writer: RunWriter) -> None:
     """Close a run whose deadline has passed; the execution deadline wins a tie."""
     run = writer.run
@@ -121,11 +140,36 @@ def time_out(writer: RunWriter) -> None:
 def decide_time_out(snapshot: Snapshot, due: TimeOutRun, now: datetime) -> Outcome:
     """Re-check a sweeper's finding under the lock."""
     run = snapshot.run
-    if run is None or run.is_terminal or run.deadline_at is None or run.deadline_at > now:
+    if run is None or run.is_terminal or run.ends_at is None or run.ends_at > now:
         return Rejection("run_not_active", "The run is closed or its deadline has not passed.")
     writer = RunWriter(snapshot, now)
+    if run.cancellation is not None and run.ends_at != run.deadline_at:
+        _end_cleanup(writer, run.cancellation)
+        return writer.finish({"run_id": run.run_id, "outcome": "cancelled"})
     time_out(writer)
     return writer.finish({"run_id": run.run_id, "outcome": "timed_out"})
+
+
+def _end_cleanup(writer: RunWriter, request: Cancellation) -> None:
+    """The time to clean up is over: the run is cancelled as it stands (engine §6.12)."""
+    reason = request.reason or "The time to clean up was over."
+    members = ended_by_command(writer.run, "cancelled", request.request_id, reason)
+    close_from_outside(writer, "WorkflowCancelled", members, "cancelled", "cancelled", request.request_id)
+
+
+def ended_by_command(run: Run, status: str, command_id: str, reason: str | None) -> dict[str, Any]:
+    """The members of ``WorkflowCancelled`` or ``WorkflowTerminated``, as ``status`` says (engine §2.3)."""
+    return {
+        "workflow_command_id": command_id,
+        "workflow_instance_id": run.workflow_id,
+        "workflow_run_id": run.run_id,
+        "reason": reason,
+        "failure_id": f"{run.run_id}.f",
+        "failure_category": status,
+        "closed_reason": status,
+        "exception_class": f"Workflow{status.capitalize()}",
+        "message": f"Workflow {status}" + (f": {reason}" if reason else "."),
+    }
 
 
 def close_from_outside(
@@ -173,8 +217,8 @@ def cancel_activity(
     task: Task,
     command_id: str | None,
     message: str = "Activity cancelled because its workflow run closed.",
-) -> None:
-    """Close one open activity with its event; the caller counts it."""
+) -> int:
+    """Close one open activity with its event, whose history sequence is returned; the caller counts it."""
     now = writer.now
     closed = copy.copy(activity)
     closed.status, closed.closed_at, closed.attempt_count = "cancelled", now, task.attempt
@@ -194,7 +238,7 @@ def cancel_activity(
         "message": message,
     }
     known = {key: value for key, value in payload.items() if value is not None}
-    writer.append("ActivityCancelled", known | group_members(activity.parallel_group_path))
+    return writer.append("ActivityCancelled", known | group_members(activity.parallel_group_path))
 
 
 def close_attempt(task: Task, status: str, now: datetime, reply: dict[str, Any] | None) -> Attempt:

@@ -6,15 +6,20 @@ from datetime import datetime
 
 from dw_core.engine import activities, workflow_tasks
 from dw_core.engine.activity_outcomes import decide_sweep
+from dw_core.engine.cancellation import decide_request
 from dw_core.engine.claims import decide_claim_by_id
 from dw_core.engine.closing import decide_time_out
 from dw_core.engine.deliveries import decide_deliveries
+from dw_core.engine.delivering import decide_acknowledge, decide_deliver
 from dw_core.engine.inputs import (
+    AcknowledgeCancellation,
+    CancelWorkflow,
     CheckActivity,
     CheckWorkflowTask,
     ClaimTask,
     CompleteActivity,
     CompleteWorkflowTask,
+    DeliverCancellation,
     FailActivity,
     FailWorkflowTask,
     FireTimer,
@@ -24,6 +29,8 @@ from dw_core.engine.inputs import (
     RecoverLeases,
     ReleaseClaim,
     RenewActivityLease,
+    RepairWorkflow,
+    RequestCancellation,
     SignalWorkflow,
     StartActivity,
     StartWorkflow,
@@ -31,14 +38,16 @@ from dw_core.engine.inputs import (
     TakeDeliveries,
     TerminateWorkflow,
     TimeOutRun,
+    UnblockRun,
 )
 from dw_core.engine.releases import decide_release
 from dw_core.engine.renewals import decide_renew
+from dw_core.engine.repairs import decide_repair, decide_unblock
 from dw_core.engine.signals import decide_signal
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.standalone import decide_start_activity
 from dw_core.engine.starts import decide_start
-from dw_core.engine.terminating import decide_terminate
+from dw_core.engine.terminating import decide_end
 from dw_core.engine.timers import decide_fire
 from dw_core.engine.transition import Outcome
 from dw_core.limits import Limits
@@ -78,8 +87,18 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
             return decide_sweep(snapshot, change, now)
         case SignalWorkflow():
             return decide_signal(snapshot, change, now, limits)
-        case TerminateWorkflow():
-            return decide_terminate(snapshot, change, now)
+        case CancelWorkflow() | TerminateWorkflow():
+            return decide_end(snapshot, change, now)
+        case RepairWorkflow():
+            return decide_repair(snapshot, change, now)
+        case UnblockRun():
+            return decide_unblock(snapshot, change, now)
+        case RequestCancellation():
+            return decide_request(snapshot, change, now)
+        case DeliverCancellation():
+            return decide_deliver(snapshot, change, now)
+        case AcknowledgeCancellation():
+            return decide_acknowledge(snapshot, change, now)
         case TimeOutRun():
             return decide_time_out(snapshot, change, now)
         case TakeDeliveries():

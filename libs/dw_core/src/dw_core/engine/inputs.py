@@ -115,6 +115,31 @@ class TerminateWorkflow(CommandInput, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class CancelWorkflow(CommandInput, frozen=True, kw_only=True):
+    """Close the current run at once as cancelled (control-plane §13.5)."""
+
+    NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_WORK
+
+    reason: str | None = None
+
+
+class RequestCancellation(CommandInput, frozen=True, kw_only=True):
+    """Ask the current run to cancel itself, with time to clean up (control-plane §13.6).
+
+    ``command_id`` becomes the id of the request. ``requester`` has ``type``, ``id`` or ``label`` of the caller.
+    """
+
+    reason: str | None = None
+    cleanup_seconds: int
+    requester: dict[str, str]
+
+
+class RepairWorkflow(CommandInput, frozen=True, kw_only=True):
+    """Offer the current run's workflow task again, also that of a blocked run (control-plane §13.7)."""
+
+    NEEDS: ClassVar[Need] = Need.INBOX
+
+
 class WorkflowTaskInput(RunInput, frozen=True, kw_only=True):
     """A report on a leased workflow task: the fence is (task, owner, attempt)."""
 
@@ -153,12 +178,32 @@ class CompleteWorkflowTask(WorkflowTaskInput, frozen=True, kw_only=True):
         return Need.INBOX | closes | (Need.DETAILS if self.parsed.may_open_runs else Need.NOTHING)
 
 
+class DeliverCancellation(WorkflowTaskInput, frozen=True, kw_only=True):
+    """Throw the run's cancellation request into one durable call (engine §6.12).
+
+    ``sequence`` and ``sequence_span`` name the call; for a selection handle the ``operation`` ones what it stands for.
+    """
+
+    NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_WORK
+
+    request_id: str
+    sequence: int
+    call_kind: str
+    sequence_span: int = 1
+    operation_sequence: int | None = None
+    operation_sequence_span: int = 1
+
+
 class FailWorkflowTask(WorkflowTaskInput, frozen=True, kw_only=True):
-    """Report a failed task, or the acknowledgement that nothing can be done before history grows (engine §4.6)."""
+    """Report a failed task, or the acknowledgement that nothing can be done before history grows (engine §4.6).
+
+    ``build_id`` is the build of the reporting worker.
+    """
 
     message: str
     failure_type: str | None = None
     reason: str | None = None
+    build_id: str | None = None
 
 
 class ActivityInput(RunInput, frozen=True, kw_only=True):
@@ -199,6 +244,12 @@ class FailActivity(ActivityInput, frozen=True, kw_only=True):
     failure: dict[str, Any]
 
 
+class AcknowledgeCancellation(ActivityInput, frozen=True, kw_only=True):
+    """The worker has stopped the callback of an attempt that was to be cancelled (worker-plane §16.4)."""
+
+    request_id: str
+
+
 class SweepTask(RunInput, frozen=True, kw_only=True):
     """A task whose lease or deadline has passed, seen by a sweeper; re-checked under the lock."""
 
@@ -217,7 +268,7 @@ class FireTimer(RunInput, frozen=True, kw_only=True):
 
 
 class TimeOutRun(RunInput, frozen=True, kw_only=True):
-    """A run past its deadline, seen by a sweeper; re-checked under the lock."""
+    """A run past its deadline, or past the end of its cleanup, seen by a sweeper; re-checked under the lock."""
 
     NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_WORK | Need.DETAILS
 
@@ -226,6 +277,12 @@ class TakeDeliveries(RunInput, frozen=True, kw_only=True):
     """Take what other runs have left for this one."""
 
     NEEDS: ClassVar[Need] = Need.INBOX | Need.DELIVERIES
+
+
+class UnblockRun(RunInput, frozen=True, kw_only=True):
+    """A worker of another build has come for a blocked run (engine §4.6); re-checked under the lock."""
+
+    build_id: str | None
 
 
 class ClaimTask(RunInput, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from typing import Any
 from dw_core.engine.rows import Details, InboxEvent, Run
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Transition
-from dw_core.engine.writer import RunWriter
+from dw_core.engine.writer import SIGNAL_RECEIVED, RunWriter
 from dw_core.protocol.timestamps import wire_time
 
 
@@ -54,20 +54,20 @@ def open_run(
     now: datetime,
     *,
     available_at: datetime | None = None,
-    signals: Sequence[InboxEvent] = (),
+    carried: Sequence[InboxEvent] = (),
 ) -> Transition:
     """A run that another one has caused; its first task can be claimed from ``available_at`` on.
 
-    ``members`` say in ``WorkflowStarted`` where the run comes from. ``signals`` were accepted for its predecessor,
-    which had no time to see them.
+    ``members`` say in ``WorkflowStarted`` where the run comes from. ``carried`` are signals and the cancellation
+    request that were accepted for its predecessor, which had no time to see them.
     """
     writer = RunWriter(Snapshot(run=run), now)
     writer.transition.details = details
     writer.transition.is_new_run = True
     writer.append("WorkflowStarted", identity(run, details) | started(run, details) | members, wake={})
-    writer.run.pending_signal_count = len(signals)
-    for signal in signals:
-        writer.append_buffered(signal)
+    writer.run.pending_signal_count = sum(event.event_type == SIGNAL_RECEIVED for event in carried)
+    for event in carried:
+        writer.append_buffered(event)
     if available_at is not None:
         writer.open_workflow_task({}, available_at=available_at)
     return writer.finish({})

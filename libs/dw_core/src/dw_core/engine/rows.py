@@ -47,6 +47,23 @@ class OpenWait(msgspec.Struct, kw_only=True):
     path: list[dict[str, Any]] | None = None
 
 
+class Cancellation(msgspec.Struct, kw_only=True):
+    """The cooperative cancellation request of a run (engine §6.12).
+
+    ``history_sequence`` is that of its event, 0 while it waits for a lease to end; ``delivery`` names the call that was
+    interrupted, None before; ``context`` is what the workflow's code is shown.
+    """
+
+    request_id: str
+    reason: str | None = None
+    requested_at: datetime
+    cleanup_deadline_at: datetime
+    context: dict[str, Any]
+    history_sequence: int = 0
+    delivery: dict[str, Any] | None = None
+    delivered_at: datetime | None = None
+
+
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """A recorded retry policy. ``max_attempts`` None is unlimited; back-offs are whole seconds (worker-plane §12.6)."""
 
@@ -76,7 +93,10 @@ class ParentCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, kw_only=True):
-    """A run: status, deadlines and the counters that decisions need (engine §1.2)."""
+    """A run: status, deadlines and the counters that decisions need (engine §1.2).
+
+    ``blocked_build_id`` is the build that could not replay a run with ``replay_blocked``.
+    """
 
     run_id: str
     namespace: str
@@ -110,6 +130,9 @@ class Run(msgspec.Struct, kw_only=True):
     selected_waits: list[OpenWait] = []
     task_failure_count: int = 0
     replay_blocked: bool = False
+    blocked_build_id: str | None = None
+    cancellation: Cancellation | None = None
+    cleanup_deadline_at: datetime | None = None
     sticky_worker: str | None = None
     sticky_until: datetime | None = None
     parent: ParentCall | None = None
@@ -136,12 +159,23 @@ class Run(msgspec.Struct, kw_only=True):
     @property
     def deadline_at(self) -> datetime | None:
         """The earlier of the execution and the run deadline."""
-        deadlines = [d for d in (self.execution_deadline_at, self.run_deadline_at) if d is not None]
-        return min(deadlines) if deadlines else None
+        return _earliest(self.execution_deadline_at, self.run_deadline_at)
+
+    @property
+    def ends_at(self) -> datetime | None:
+        """When the server closes the run by itself: at its deadline, or at the end of its cleanup."""
+        return _earliest(self.deadline_at, self.cleanup_deadline_at)
+
+
+def _earliest(*times: datetime | None) -> datetime | None:
+    return min((time for time in times if time is not None), default=None)
 
 
 class Task(msgspec.Struct, kw_only=True):
     """An open task. ``attempt`` counts claims; for activities it is the number of the newest attempt.
+
+    ``needs_cooperation``: only for a worker that understands cancellation requests; ``is_cooperative``: its holder
+    does; ``is_cancel_requested``: the holder of this activity should stop.
 
     Until ``reserved_until`` only the worker ``reserved_for`` may claim it, whose cache holds the run's history.
     """
@@ -175,6 +209,9 @@ class Task(msgspec.Struct, kw_only=True):
     last_heartbeat_at: datetime | None = None
     heartbeat_details: Any = None
     sweep_at: datetime | None = None
+    needs_cooperation: bool | None = None
+    is_cooperative: bool | None = None
+    is_cancel_requested: bool | None = None
     reserved_for: str | None = None
     reserved_until: datetime | None = None
 
@@ -282,7 +319,10 @@ class Delivery(msgspec.Struct, kw_only=True):
 
 
 class Attempt(msgspec.Struct, kw_only=True):
-    """A closed attempt, for late and repeated reports. ``status`` completed|failed|cancelled|expired."""
+    """A closed attempt, for late and repeated reports. ``status`` completed|failed|cancelled|expired.
+
+    ``cancellation`` is what is known of the callback of an attempt that was told to stop.
+    """
 
     run_id: str
     sequence: int
@@ -293,6 +333,7 @@ class Attempt(msgspec.Struct, kw_only=True):
     reply: dict[str, Any] | None = None
     started_at: datetime | None = None
     closed_at: datetime
+    cancellation: dict[str, Any] | None = None
 
 
 class Receipt(msgspec.Struct, kw_only=True):
@@ -335,6 +376,27 @@ class VersionMarker(msgspec.Struct, kw_only=True):
     run_id: str
     change_id: str
     version: int
+
+
+class Metadata(msgspec.Struct, kw_only=True):
+    """Memo and search attributes of a run, as its start and its updates have left them.
+
+    ``memo`` is what JSON can show of it; ``memo_blob`` is the truth once a workflow has updated it, None before.
+    """
+
+    run_id: str
+    memo: dict[str, Any] = {}
+    memo_blob: str | None = None
+    search_attributes: dict[str, Any] = {}
+    search_attribute_types: dict[str, str] | None = None
+
+
+class AttributeType(msgspec.Struct, frozen=True, kw_only=True):
+    """The type that a search attribute has in a namespace, fixed by its first typed use (engine §6.5)."""
+
+    namespace: str
+    name: str
+    type: str
 
 
 class InboxEvent(msgspec.Struct, kw_only=True):
@@ -387,6 +449,8 @@ class Details(msgspec.Struct, kw_only=True):
     arguments: str
     business_key: str | None = None
     memo: dict[str, Any] = {}
+    memo_blob: str | None = None
     search_attributes: dict[str, Any] = {}
+    search_attribute_types: dict[str, str] | None = None
     execution_timeout_seconds: int | None = None
     run_timeout_seconds: int | None = None

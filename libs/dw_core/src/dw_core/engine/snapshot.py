@@ -13,6 +13,7 @@ from dw_core.engine.rows import (
     Details,
     Group,
     InboxEvent,
+    Metadata,
     Receipt,
     Run,
     Task,
@@ -28,9 +29,9 @@ class Snapshot(msgspec.Struct, kw_only=True):
 
     ``tasks`` are open tasks by number; ``activities``, ``timers``, ``children`` and ``groups`` go by workflow sequence;
     ``receipts`` and ``attempts`` are answers already given, ``kept`` commands by the request ids that inputs repeat,
-    ``deliveries`` what other runs have left for this one, ``details`` what its start has fixed. :meth:`fold`
-    replaces rows by a transition's after images, so that the next input of the same batch decides on what the previous
-    one did.
+    ``deliveries`` what other runs have left for this one, ``details`` what its start has fixed, ``metadata`` and the
+    ``attribute_types`` of the namespace are there for updates of them. :meth:`fold` replaces rows by a transition's
+    after images, so that the next input of the same batch decides on what the previous one did.
     """
 
     run: Run | None = None
@@ -46,6 +47,8 @@ class Snapshot(msgspec.Struct, kw_only=True):
     details: Details | None = None
     receipts: dict[int, Receipt] = {}
     attempts: dict[tuple[int, int], Attempt] = {}
+    metadata: Metadata | None = None
+    attribute_types: dict[str, str] = {}
 
     @property
     def workflow_task(self) -> Task | None:
@@ -77,7 +80,10 @@ class Snapshot(msgspec.Struct, kw_only=True):
         self.markers.update((m.change_id, m) for m in transition.markers)
         self.kept.update((c.request_id, c) for c in transition.commands if c.request_id is not None)
         self.receipts.update((r.task_number, r) for r in transition.receipts)
-        self.attempts.update(((a.sequence, a.attempt), a) for a in transition.attempts)
+        closed = (*transition.attempts, *transition.acknowledged)
+        self.attempts.update(((a.sequence, a.attempt), a) for a in closed)
+        self.metadata = transition.metadata or self.metadata
+        self.attribute_types.update((known.name, known.type) for known in transition.attribute_types)
         if transition.inbox_taken:
             self.inbox = []
         self.inbox = [*self.inbox, *transition.inbox_added]

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from dw_core.engine.cancellation import carry_over
 from dw_core.engine.children import parent_members, run_members, tell_parent
 from dw_core.engine.commands.parsed import ContinueAsNew
 from dw_core.engine.opening import deadline, open_run
@@ -22,7 +23,8 @@ def succeed(writer: RunWriter, command: ContinueAsNew, signals: Sequence[InboxEv
     follower = _follower(writer, command, writer.now, run.parent)
     details = _details(writer, follower, command)
     members = {"continued_from_run_id": run.run_id} | parent_members(follower)
-    writer.transition.spawned.append(open_run(follower, details, members, writer.now, signals=signals))
+    carried = [*signals, *carry_over(run, follower)]
+    writer.transition.spawned.append(open_run(follower, details, members, writer.now, carried=carried))
     tell_parent(writer, "child_continued", _about(follower, details))
     return follower
 
@@ -30,10 +32,14 @@ def succeed(writer: RunWriter, command: ContinueAsNew, signals: Sequence[InboxEv
 def retry(writer: RunWriter, *error_types: str | None) -> bool:
     """Open the next attempt of a failed child, unless its policy says no (engine §6.6); whether there is one.
 
+    A run that was asked to cancel is not tried again.
+
     ``error_types`` are the names a policy may rule out. The execution deadline spans all attempts.
     """
     run, parent = writer.run, writer.run.parent
-    if parent is None or any(name in parent.retry_policy.non_retryable_error_types for name in error_types):
+    if parent is None or run.cancellation is not None:
+        return False
+    if any(name in parent.retry_policy.non_retryable_error_types for name in error_types):
         return False
     pause = parent.retry_policy.pause_after(parent.attempt)
     if pause is None:

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from dw_core.engine.closing import close_from_outside
-from dw_core.engine.inputs import TerminateWorkflow
+from dw_core.engine.closing import close_from_outside, ended_by_command
+from dw_core.engine.inputs import CancelWorkflow, TerminateWorkflow
 from dw_core.engine.intake import accept, begin
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome
 from dw_core.engine.writer import RunWriter
-
-
-def decide_terminate(snapshot: Snapshot, command: TerminateWorkflow, now: datetime) -> Outcome:
-    """Close the current run, repeat an earlier answer, or say why not."""
-    intent = {"reason": command.reason, "run_id": command.named_run_id}
-    writer = begin(snapshot, command, "terminate", intent, {}, now)
-    if not isinstance(writer, RunWriter):
-        return writer
-    reply = accept(writer, command, "terminate", intent, {}, "terminated")
-    stop(writer, command.command_id, "terminate", command.reason)
-    return writer.finish(reply)
-
 
 _ENDS = {
     "cancel": ("CancelRequested", "WorkflowCancelled", "cancelled"),
     "terminate": ("TerminateRequested", "WorkflowTerminated", "terminated"),
 }
 """By the type of the command: the event that asks, the event that ends the run, and how the run is closed."""
+
+
+def decide_end(snapshot: Snapshot, command: CancelWorkflow | TerminateWorkflow, now: datetime) -> Outcome:
+    """Close the current run, repeat an earlier answer, or say why not."""
+    command_type = "cancel" if isinstance(command, CancelWorkflow) else "terminate"
+    intent = {"reason": command.reason, "run_id": command.named_run_id}
+    writer = begin(snapshot, command, command_type, intent, {}, now)
+    if not isinstance(writer, RunWriter):
+        return writer
+    reply = accept(writer, command, command_type, intent, {}, _ENDS[command_type][2])
+    stop(writer, command.command_id, command_type, command.reason)
+    return writer.finish(reply)
 
 
 def stop(writer: RunWriter, command_id: str, command_type: str, reason: str | None) -> None:
@@ -39,14 +39,8 @@ def stop(writer: RunWriter, command_id: str, command_type: str, reason: str | No
         "workflow_instance_id": run.workflow_id,
         "workflow_run_id": run.run_id,
         "reason": reason,
+        "command_type": command_type,
     }
     writer.end_lease()
-    writer.append(asks, requested | {"command_type": command_type}, workflow_command_id=command_id)
-    terminal = requested | {
-        "failure_id": f"{run.run_id}.f",
-        "failure_category": how,
-        "closed_reason": how,
-        "exception_class": ends,
-        "message": f"Workflow {how}" + (f": {reason}" if reason else "."),
-    }
-    close_from_outside(writer, ends, terminal, how, how, command_id)
+    writer.append(asks, requested, workflow_command_id=command_id)
+    close_from_outside(writer, ends, ended_by_command(run, how, command_id, reason), how, how, command_id)

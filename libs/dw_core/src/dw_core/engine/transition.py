@@ -9,6 +9,7 @@ import msgspec
 from dw_core.engine.rows import (
     Activity,
     Attempt,
+    AttributeType,
     ChildCall,
     Command,
     Delivery,
@@ -16,6 +17,7 @@ from dw_core.engine.rows import (
     Event,
     Group,
     InboxEvent,
+    Metadata,
     Receipt,
     Run,
     Task,
@@ -46,8 +48,9 @@ class Transition(msgspec.Struct, kw_only=True):
 
     ``reply`` is what the caller is told: a mapping of response members, or a :class:`Rejection` whose cause was itself
     recorded (a completion that finds its run past the deadline). ``tasks`` maps a task number to its after image, or
-    to None when the task has closed. ``created`` lists the numbers that are new in this transition. ``spawned`` are the
-    runs that this one has started: children and successors. ``deliveries`` are for other runs.
+    to None when the task has closed. ``created`` lists the numbers that are new in this transition;
+    ``acknowledged`` are closed attempts whose ``cancellation`` has changed. ``spawned`` are the runs that this one has
+    started: children and successors. ``deliveries`` are for other runs.
     """
 
     run: Run
@@ -60,6 +63,7 @@ class Transition(msgspec.Struct, kw_only=True):
     activities: dict[int, Activity] = {}
     created_activities: set[int] = set()
     attempts: list[Attempt] = []
+    acknowledged: list[Attempt] = []
     receipts: list[Receipt] = []
     timers: dict[int, Timer] = {}
     created_timers: set[int] = set()
@@ -69,6 +73,8 @@ class Transition(msgspec.Struct, kw_only=True):
     created_groups: set[int] = set()
     markers: list[VersionMarker] = []
     commands: list[Command] = []
+    metadata: Metadata | None = None
+    attribute_types: list[AttributeType] = []
     inbox_added: list[InboxEvent] = []
     inbox_taken: bool = False
     deliveries: list[Delivery] = []
@@ -78,7 +84,7 @@ class Transition(msgspec.Struct, kw_only=True):
     @property
     def changes_anything(self) -> bool:
         """False for a reply that was read and not decided: a status, or an answer given before."""
-        rows = (self.events, self.tasks, self.timers, self.commands, self.inbox_added, self.attempts)
+        rows = (self.events, self.tasks, self.timers, self.commands, self.inbox_added, self.attempts, self.acknowledged)
         return self.is_new_run or any(rows) or bool(self.deliveries_taken)
 
 

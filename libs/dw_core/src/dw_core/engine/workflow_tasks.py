@@ -6,6 +6,7 @@ import copy
 from datetime import datetime, timedelta
 from typing import Any
 
+from dw_core.engine.cancellation import is_undelivered, observation
 from dw_core.engine.commands.apply import apply_commands, invalid_commands
 from dw_core.engine.inputs import (
     CheckWorkflowTask,
@@ -14,15 +15,15 @@ from dw_core.engine.inputs import (
     HeartbeatWorkflowTask,
 )
 from dw_core.engine.ownership import guard, identify, settled_elsewhere
-from dw_core.engine.rows import Receipt, Task, TaskState
+from dw_core.engine.rows import Receipt, Run, Task, TaskState
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.sticky import refuse_claim, remember
 from dw_core.engine.timers import end_lease
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import SIGNAL_RECEIVED, RunWriter
 from dw_core.ids import task_id
-from dw_core.leases.durations import REDELIVERY_BACKOFF_MAX_SECONDS, expires_at, redelivery_backoff_seconds
-from dw_core.limits import REPLAY_BLOCKED_AFTER_FAILURES, Limits
+from dw_core.leases.durations import expires_at, redelivery_backoff_seconds
+from dw_core.limits import REPLAY_BLOCKED_AFTER_FAILURES, SECONDS_MAX, Limits
 from dw_core.protocol.timestamps import wire_time
 
 WAITING_FOR_HISTORY = "WorkflowTaskWaitingForHistory"
@@ -67,6 +68,7 @@ def decide_heartbeat(snapshot: Snapshot, report: HeartbeatWorkflowTask, now: dat
     task = copy.copy(held)
     task.lease_expires_at = expires_at(now, report.lease_seconds)
     writer.put_task(task)
+    request = observation(writer.run.cancellation) if task.is_cooperative else None
     return writer.finish(
         identify(report)
         | {
@@ -77,6 +79,7 @@ def decide_heartbeat(snapshot: Snapshot, report: HeartbeatWorkflowTask, now: dat
             "task_status": "leased",
             "reason": None,
         }
+        | ({} if request is None else {"cancellation_request": request})
     )
 
 
@@ -94,8 +97,8 @@ def decide_complete(snapshot: Snapshot, report: CompleteWorkflowTask, now: datet
     writer = RunWriter(snapshot, now)
     if report.parsed is None:
         return _refuse(report, invalid_commands(report.errors or {}))
-    deadline = writer.run.deadline_at
-    if deadline is not None and deadline <= now:
+    ends_at = writer.run.ends_at
+    if ends_at is not None and ends_at <= now:
         return Rejection(
             "run_timed_out",
             "The run has passed its deadline.",
@@ -113,8 +116,10 @@ def decide_complete(snapshot: Snapshot, report: CompleteWorkflowTask, now: datet
     remember(run, report.sticky, now)
     if not run.is_terminal:
         run.status = "waiting"
-    run.task_failure_count = 0
-    run.replay_blocked = False
+        if is_undelivered(run) and writer.transition.events:
+            # What was decided before the cancellation could be delivered is recorded now; the next claim delivers it.
+            writer.wake_for_recorded(run.last_history_sequence, held.resume or {})
+    _succeed(run)
     reply = identify(report) | {
         "outcome": "completed",
         "recorded": True,
@@ -123,7 +128,7 @@ def decide_complete(snapshot: Snapshot, report: CompleteWorkflowTask, now: datet
         "created_task_ids": writer.new_task_ids,
         "reason": None,
     }
-    return _close(writer, held, "completed", reply)
+    return close_task(writer, held, "completed", reply)
 
 
 def _refuse(report: CompleteWorkflowTask, refused: Rejection) -> Rejection:
@@ -141,10 +146,13 @@ def decide_fail(snapshot: Snapshot, report: FailWorkflowTask, now: datetime) -> 
         return _repeat(snapshot, report, held, *(("waiting_for_history", "failed") if is_waiting else ("failed",)))
     writer = RunWriter(snapshot, now)
     if report.failure_type == WAITING_FOR_HISTORY and _has_something_to_wait_for(snapshot, held):
-        writer.run.task_failure_count = 0
-        writer.run.replay_blocked = False
-        return _close(writer, held, "waiting_for_history", _failed_reply(report, "waiting_for_history"))
+        _succeed(writer.run)
+        return close_task(writer, held, "waiting_for_history", _failed_reply(report, "waiting_for_history"))
     return _fail(writer, held, report)
+
+
+def _succeed(run: Run) -> None:
+    run.task_failure_count, run.replay_blocked, run.blocked_build_id = 0, False, None
 
 
 def _has_something_to_wait_for(snapshot: Snapshot, task: Task) -> bool:
@@ -159,7 +167,7 @@ def _failed_reply(report: FailWorkflowTask, outcome: str) -> dict[str, Any]:
     return identify(report) | {"outcome": outcome, "recorded": True, "reason": None, "next_task_id": None}
 
 
-def _close(writer: RunWriter, task: Task, outcome: str, reply: dict[str, Any]) -> Transition:
+def close_task(writer: RunWriter, task: Task, outcome: str, reply: dict[str, Any]) -> Transition:
     """Close a plain task: consume its wakes, append what was buffered, open the follow-up."""
     run = writer.run
     if run.status == "pending":
@@ -182,8 +190,9 @@ def _fail(writer: RunWriter, task: Task, report: FailWorkflowTask) -> Transition
     seconds = redelivery_backoff_seconds(run.task_failure_count)
     is_replay = report.failure_type in _REPLAY_FAILURES or _UNREGISTERED in report.message
     if is_replay and run.task_failure_count >= REPLAY_BLOCKED_AFTER_FAILURES:
-        run.replay_blocked = True
-        seconds = REDELIVERY_BACKOFF_MAX_SECONDS
+        # Nobody retries until an operator repairs the run or a worker of another build comes (engine §4.6).
+        run.replay_blocked, run.blocked_build_id = True, report.build_id
+        seconds = SECONDS_MAX
     reply = _failed_reply(report, "failed")
     writer.close_workflow_task(task, "failed", reply)
     end_lease(writer)
@@ -210,6 +219,7 @@ def return_to_ready(writer: RunWriter, task: Task) -> None:
     free.state = TaskState.READY
     free.lease_owner = free.leased_at = free.lease_expires_at = free.poll_request_id = None
     free.available_at = writer.now
+    free.needs_cooperation, free.is_cooperative = writer.run.cancellation is not None, None
     free.reserved_for = free.reserved_until = None
     free.repair_count += 1
     writer.put_task(free)

@@ -31,6 +31,7 @@ from dw_core.history.event import encode_event, encode_payload, with_member
 from dw_core.ids import task_id
 
 SIGNAL_RECEIVED = "SignalReceived"
+CANCELLATION_REQUESTED = "CooperativeCancellationRequested"
 Resume = dict[str, Any]
 """The resume context of a workflow task: only the members that apply (worker-plane §8.2)."""
 
@@ -130,6 +131,8 @@ class RunWriter:
         sequence = self.append(
             event_type, payload, workflow_task_id=workflow_task_id, workflow_command_id=workflow_command_id, wake=wake
         )
+        if event_type == CANCELLATION_REQUESTED and self.run.cancellation is not None:
+            self.run.cancellation = msgspec.structs.replace(self.run.cancellation, history_sequence=sequence)
         if wait is not None:
             self.run.open_wait = msgspec.structs.replace(wait, notified_at=sequence)
         if selected is not None:
@@ -164,6 +167,14 @@ class RunWriter:
         """Append buffered signals and drop what else was buffered."""
         for event in self.take_signals():
             self.append_buffered(event)
+
+    def append_waiting(self, event_type: str) -> None:
+        """Append the buffered events of one type ahead of the others, which go on waiting."""
+        for event in self.take_inbox():
+            if event.event_type == event_type:
+                self.append_buffered(event)
+            else:
+                self.transition.inbox_added.append(event)
 
     def append_buffered(self, event: InboxEvent) -> None:
         """Append an event that has waited for the end of a lease."""
@@ -244,6 +255,7 @@ class RunWriter:
             available_at=available_at or self.now,
             created_at=self.now,
             resume=resume,
+            needs_cooperation=run.cancellation is not None,
         )
         reserve(run, task)
         self.open_task(task)
@@ -283,9 +295,19 @@ class RunWriter:
 
     @property
     def details(self) -> Details:
-        """What the start of the run has fixed; for decisions that say they need it."""
-        assert self.snapshot.details is not None, f"the details of run {self.run.run_id} were not read"
-        return self.snapshot.details
+        """What the start of the run has fixed, with memo and attributes as they are now; for who says it needs them."""
+        details = self.snapshot.details
+        assert details is not None, f"the details of run {self.run.run_id} were not read"
+        changed = self.transition.metadata or self.snapshot.metadata
+        if changed is None:
+            return details
+        return msgspec.structs.replace(
+            details,
+            memo=changed.memo,
+            memo_blob=changed.memo_blob,
+            search_attributes=changed.search_attributes,
+            search_attribute_types=changed.search_attribute_types,
+        )
 
     def put_child(self, call: ChildCall, *, is_new: bool = False) -> None:
         """Write the after image of a child's call."""

@@ -18,13 +18,19 @@ from dw_core.limits import (
     HISTORY_COMPRESSION_THRESHOLD_EVENTS,
     HISTORY_PAGE_SIZE_DEFAULT,
     HISTORY_PAGE_SIZE_MAX,
+    LOCAL_ATTEMPTS_MAX,
+    LOCAL_HEARTBEATS_MAX,
     LONG_POLL_DEFAULT_SECONDS,
+    MEMO_ENTRIES_MAX,
+    MEMO_TOTAL_BYTES_MAX,
+    MEMO_VALUE_BYTES_MAX,
     QUERY_LEASE_GRACE_SECONDS,
     WORKER_HEARTBEAT_INTERVAL_SECONDS,
     WORKER_STALE_AFTER_SECONDS,
     Limits,
     history_budget,
 )
+from dw_core.metadata.attributes import TYPES as SEARCH_ATTRIBUTE_TYPES
 
 NON_TERMINAL_COMMANDS = tuple(name for name in SUPPORTED_COMMANDS if name not in TERMINAL_COMMANDS)
 """The advertised commands follow from the parsers that exist."""
@@ -92,18 +98,62 @@ def server_capabilities(options: CapabilityOptions | None = None) -> dict[str, A
             "stale_after_seconds": options.stale_after_seconds,
             "fields": {"task_slots": True, "process_metrics": True},
         },
+        "cooperative_cancellation": True,
+        "activity_cancellation_acknowledgement": True,
+        **_recorded_in_history(),
         **_not_yet(),
+    }
+
+
+def _recorded_in_history() -> dict[str, Any]:
+    """The features whose commands record something that is done at once (worker-plane §3.3)."""
+    return {
+        "workflow_memo_updates": {
+            "supported": True,
+            "type": "upsert_memo",
+            "minimum_protocol_version": "1.14",
+            "worker_capability": "memo_upserts",
+            "required_fields": ["type", "entries"],
+            "entries": {
+                "codec": "avro",
+                "maximum_entries": MEMO_ENTRIES_MAX,
+                "maximum_value_bytes": MEMO_VALUE_BYTES_MAX,
+                "maximum_total_bytes": MEMO_TOTAL_BYTES_MAX,
+            },
+            "merge": {"null_value": "deletes_key", "other_keys": "kept"},
+            "history": {"event_type": "MemoUpserted", "fields": ["sequence", "entries", "merged"]},
+            "idempotency": {"scope": "workflow_task_completion"},
+            "continue_as_new": "merged memo is inherited before commands on the continued run",
+            "external_payloads": {"supported": False},
+        },
+        "typed_search_attributes": {
+            "supported": True,
+            "minimum_worker_protocol_version": "1.16",
+            "worker_capability": "typed_search_attributes",
+            "canonical_types": list(SEARCH_ATTRIBUTE_TYPES),
+            "command_field": "attribute_types",
+            "history_field": "attribute_types",
+            "legacy_history_rule": "absent_metadata_is_unknown_type_identity",
+        },
+        "local_activities": {
+            "schema": "durable-workflow.v2.local-activity.contract",
+            "version": 1,
+            "supported": True,
+            "worker_capability": "local_activities",
+            "minimum_worker_protocol_version": "1.18",
+            "execution": {"mode": "local", "command": "record_local_activity", "guarantee": "at_least_once"},
+            "retry": {"owner": "worker", "maximum_attempts": LOCAL_ATTEMPTS_MAX},
+            "timeouts": {"owner": "worker", "kinds": ["start_to_close", "schedule_to_close", "heartbeat"]},
+            "visibility": {"history": True, "maximum_heartbeats": LOCAL_HEARTBEATS_MAX},
+        },
     }
 
 
 def _not_yet() -> dict[str, Any]:
     """The keys the published document requires although the feature is not there (worker-plane §3.3)."""
     return {
-        "workflow_memo_updates": {"supported": False},
         "message_streams": {"supported": False},
-        "typed_search_attributes": {"supported": False},
         "condition_wait_occurrence_identity": {"supported": False},
         "update_validation_tasks": False,
         "synchronous_update_validation": {"supported": False},
-        "local_activities": {"supported": False},
     }

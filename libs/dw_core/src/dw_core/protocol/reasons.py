@@ -47,6 +47,11 @@ REASONS: dict[str, int] = {
     "message_streams_unavailable": 409,
     "sticky_cache_identity_mismatch": 409,
     "structural_limit_exceeded": 422,
+    "search_attribute_limit_reached": 422,
+    "workflow_memo_validation_failed": 422,
+    "workflow_metadata_capability_not_advertised": 409,
+    "typed_search_attributes_unavailable": 409,
+    "worker_capability_not_supported": 409,
     # activity tasks
     "attempt_not_found": 404,
     "task_mismatch": 409,
@@ -85,4 +90,11 @@ REASONS: dict[str, int] = {
     "historical_run_command_rejected": 409,
     "run_not_active": 409,
     "request_id_conflict": 409,
+    "selected_run_not_current": 409,
+    # cancellation
+    "active_claim_cancellation_not_supported": 409,
+    "activity_cancellation_policy_not_supported": 409,
+    "activity_cancellation_not_requested": 409,
+    "cancellation_not_requested": 409,
+    "cancellation_already_delivered": 409,
 }

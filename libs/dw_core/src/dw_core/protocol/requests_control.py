@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from dw_core.engine.rows import STANDALONE_ACTIVITY
-from dw_core.limits import SECONDS_MAX
+from dw_core.limits import CLEANUP_SECONDS_MAX, SECONDS_MAX
 from dw_core.protocol.fields import Name255, Positive, Seconds, WorkflowId
 from dw_core.protocol.problems import Invalid
 
@@ -128,6 +128,23 @@ class WorkflowTerminate(msgspec.Struct, frozen=True, kw_only=True):
 
     reason: Annotated[str, Meta(max_length=1000)] | None = None
     request_id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+
+
+class WorkflowCancel(WorkflowTerminate, frozen=True, kw_only=True):
+    """``POST …/cancel``, instance and run (control-plane §13.5); every field is optional."""
+
+
+class WorkflowRepair(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST …/repair``, instance and run (control-plane §13.7)."""
+
+    request_id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+
+
+class WorkflowRequestCancellation(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST …/request-cancellation``, instance and run (control-plane §13.6); every field is optional."""
+
+    reason: Annotated[str, Meta(max_length=1000)] | None = None
+    cleanup_timeout_seconds: Annotated[int, Meta(ge=1, le=CLEANUP_SECONDS_MAX)] | None = None
 
 
 class WorkflowQuery(msgspec.Struct, frozen=True, kw_only=True):

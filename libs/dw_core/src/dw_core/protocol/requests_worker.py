@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
+from dw_core.limits import PARALLEL_GROUP_LEAVES_MAX
 from dw_core.protocol.fields import Count, HeartbeatSeconds, Name255, PageSize, Positive, StreamName, Text
 
 
@@ -97,6 +98,13 @@ class WorkflowTaskHistory(msgspec.Struct, frozen=True, kw_only=True):
     accept_history_encoding: Annotated[str, Meta(max_length=64)] | None = None
 
 
+CallKind = Literal[
+    "activity", "local_activity", "timer", "condition", "signal", "child", "parallel", "selection_handle"
+]
+Sequence = Annotated[int, Meta(ge=1, le=2**53)]
+Span = Annotated[int, Meta(ge=1, le=PARALLEL_GROUP_LEAVES_MAX)]
+
+
 class StreamCursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How far a message stream has been consumed (strict)."""
 
@@ -155,6 +163,30 @@ class WorkflowTaskFail(msgspec.Struct, frozen=True, kw_only=True):
     lease_owner: Text
     workflow_task_attempt: Positive
     failure: WorkflowTaskFailure
+
+
+class WorkflowTaskDeliverCancellation(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST /api/worker/workflow-tasks/{task_id}/deliver-cancellation`` (worker-plane §16.1).
+
+    Spans count durable calls; only a parallel group or the operation of a selection handle has more than one.
+    """
+
+    lease_owner: Text
+    workflow_task_attempt: Positive
+    request_id: Name255
+    sequence: Sequence
+    call_kind: CallKind
+    sequence_span: Span = 1
+    operation_sequence: Sequence | None = None
+    operation_sequence_span: Span = 1
+
+
+class ActivityTaskAcknowledgeCancellation(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST /api/worker/activity-tasks/{task_id}/acknowledge-cancellation`` (worker-plane §16.4)."""
+
+    activity_attempt_id: Name255
+    lease_owner: Name255
+    request_id: Name255
 
 
 class ActivityTaskStatus(msgspec.Struct, frozen=True, kw_only=True):

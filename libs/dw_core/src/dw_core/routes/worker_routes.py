@@ -91,6 +91,7 @@ WORKFLOW_TASKS = (
         f"{_WORKFLOW}/{{task_id}}/deliver-cancellation",
         "workflow_task_deliver_cancellation",
         "Deliver a cancellation request to a claimed run",
+        requests.WorkflowTaskDeliverCancellation,
     ),
     _worker("POST", f"{_SCOPES}/open", "cancellation_scope_open", "Open a cancellation scope"),
     _worker("POST", f"{_SCOPES}/prepare", "cancellation_scope_prepare", "Prepare a cancellation scope"),
@@ -162,6 +163,7 @@ ACTIVITY_TASKS = (
         f"{_ACTIVITY}/{{task_id}}/acknowledge-cancellation",
         "activity_task_acknowledge_cancellation",
         "Acknowledge the cancellation of an activity",
+        requests.ActivityTaskAcknowledgeCancellation,
     ),
 )
 

@@ -6,7 +6,10 @@ import msgspec
 
 from dw_core.protocol.requests_control import (
     ActivityStart,
+    WorkflowCancel,
     WorkflowQuery,
+    WorkflowRepair,
+    WorkflowRequestCancellation,
     WorkflowSignal,
     WorkflowStart,
     WorkflowTerminate,
@@ -95,11 +98,11 @@ COMMANDS = (
     *_command("signal/{signal_name}", "signal", "signal", WorkflowSignal),
     *_command("query/{query_name}", "query", "query", WorkflowQuery, is_poll=True),
     *_command("update/{update_name}", "update", "update"),
-    *_command("cancel", "cancel", "cancel"),
+    *_command("cancel", "cancel", "cancel", WorkflowCancel),
     *_command("terminate", "terminate", "terminate", WorkflowTerminate),
-    *_command("repair", "repair", "repair"),
+    *_command("repair", "repair", "repair", WorkflowRepair),
     *_command("archive", "archive", "archive"),
-    *_command("request-cancellation", "request_cancellation", None),
+    *_command("request-cancellation", "request_cancellation", None, WorkflowRequestCancellation),
     _gated("POST", f"{_RUN}/redrive", "workflow_run_redrive", "Continue a failed run as a new run"),
 )
 

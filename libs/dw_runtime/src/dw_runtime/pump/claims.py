@@ -119,7 +119,14 @@ class Claims:
         self._writes = WriteSet()
         groups: dict[object, list[Want]] = {}
         for want in wants:
-            fit = (want.key, want.types, want.build_id, want.page_size, want.is_guarded)
+            fit = (
+                want.key,
+                want.types,
+                want.build_id,
+                want.page_size,
+                want.is_guarded,
+                want.claimant.is_cooperative,
+            )
             groups.setdefault(fit, []).append(want)
         self._pending = list(groups.values())
         self._asked = [want for want in wants if want.is_retry_unchecked and want.claimant.poll_request_id]
@@ -273,6 +280,10 @@ _decode_activity = msgspec.json.Decoder(Activity).decode
 _decode_time = msgspec.json.Decoder(datetime).decode
 
 
+def _kind_of_want(want: Want) -> tuple[object, ...]:
+    return want.key, want.types, want.build_id, want.page_size, want.claimant.is_cooperative
+
+
 def _wanted(position: int, group: list[Want]) -> dict[str, object]:
     first = group[0]
     return {
@@ -287,6 +298,7 @@ def _wanted(position: int, group: list[Want]) -> dict[str, object]:
         "types": None if first.types is None else sorted(first.types),
         "build_id": first.build_id,
         "page_size": first.page_size,
+        "is_cooperative": first.claimant.is_cooperative,
         **({} if first.limits is None else msgspec.structs.asdict(first.limits)),
     }
 

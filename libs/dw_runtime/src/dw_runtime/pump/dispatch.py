@@ -21,20 +21,24 @@ from dw_runtime.store.loading import encode_rows
 from dw_runtime.store.pages import EMPTY, Page, read_page
 from dw_runtime.store.writing import TaskKey, WriteSet
 
+AWAITED_SECONDS_MAX = 3600.0
+
 Granted = list[tuple[Want, Claimed]]
 
 
 def dispatch(waiters: Waiters, writes: WriteSet, snapshots: dict[str, Snapshot], now: datetime) -> Granted:
     """Lease the batch's new, due tasks to fitting polls, in the order in which a claim would take them.
 
-    Tasks with a fairness key are left to a claim: who is due next is decided under the lock of their queue.
+    Tasks with a fairness key are left to a claim: who is due next is decided under the lock of their queue. So are
+    those of a run that is to be cancelled: a claim knows whom to give them to.
 
     ``snapshots`` hold the runs as the batch leaves them. What a worker needs and the batch does not know (older
     history, arguments of earlier starts) is read by :func:`missing_pages` and added by :func:`with_pages`.
     """
     granted: Granted = []
     for task in sorted(writes.opened.values(), key=_claim_order):
-        if task.state is not TaskState.READY or task.available_at > now or task.fairness_key is not None:
+        is_due = task.state is TaskState.READY and task.available_at <= now
+        if not is_due or task.fairness_key is not None or task.needs_cooperation:
             continue
         snapshot = snapshots[task.run_id]
         activity = snapshot.activities.get(task.activity_sequence)
@@ -111,7 +115,10 @@ def _lacks_page(claimed: Claimed) -> bool:
 
 
 def ready_tasks(writes: WriteSet, now: datetime) -> tuple[dict[TaskKey, WakeKey], dict[WakeKey, float]]:
-    """The tasks a batch leaves claimable: those due now, and for the others the seconds until their queue has one."""
+    """The tasks a batch leaves claimable: those due now, and for the others the seconds until their queue has one.
+
+    Nobody waits for a task that is put off by more than an hour: the look-out of every process will find it.
+    """
     due: dict[TaskKey, WakeKey] = {}
     later: dict[WakeKey, float] = {}
     for tasks in (writes.opened, writes.changed):
@@ -125,6 +132,6 @@ def ready_tasks(writes: WriteSet, now: datetime) -> tuple[dict[TaskKey, WakeKey]
                 if task.reserved_until is not None:
                     delay = (task.reserved_until - now).total_seconds()
                     later[key] = min(delay, later.get(key, delay))
-            else:
+            elif delay <= AWAITED_SECONDS_MAX:
                 later[key] = min(delay, later.get(key, delay))
     return due, later

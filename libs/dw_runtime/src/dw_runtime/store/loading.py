@@ -26,12 +26,14 @@ from dw_core.engine.inputs import (
 from dw_core.engine.rows import (
     Activity,
     Attempt,
+    AttributeType,
     ChildCall,
     Command,
     Delivery,
     Details,
     Group,
     InboxEvent,
+    Metadata,
     Receipt,
     Run,
     Task,
@@ -42,7 +44,7 @@ from dw_core.engine.rows import (
 from dw_core.engine.selections import selection_path
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Transition
-from dw_runtime.store.link import Call, Transaction
+from dw_runtime.store.link import Call, Rows, Transaction
 
 InstanceKey = tuple[str, str]
 _NAMES_A_TASK = (ActivityInput, SweepTask, ReleaseClaim, ClaimTask)
@@ -62,6 +64,8 @@ _decode_inbox = msgspec.json.Decoder(list[InboxEvent]).decode
 _decode_commands = msgspec.json.Decoder(list[Command]).decode
 _decode_receipts = msgspec.json.Decoder(list[Receipt]).decode
 _decode_attempts = msgspec.json.Decoder(list[Attempt]).decode
+_decode_metadata = msgspec.json.Decoder(list[Metadata]).decode
+_decode_types = msgspec.json.Decoder(list[AttributeType]).decode
 _encoder = msgspec.json.Encoder()
 
 
@@ -123,7 +127,12 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
             encode_rows(_timers(batch)),
         ),
     ]
-    *_, ((runs,),), ((now, *parts, kept, repeated),) = await transaction.ask(calls)
+    updates = [i for i in batch if isinstance(i, CompleteWorkflowTask) and i.parsed and i.parsed.updates_metadata]
+    if updates:
+        calls.append(_metadata_call(updates))
+    found = await transaction.ask(calls)
+    metadata = found.pop() if updates else ()
+    *_, ((runs,),), ((now, *parts, kept, repeated),) = found
     by_run = {change.run_id: Snapshot() for change in batch if isinstance(change, RunInput)}
     by_instance: dict[InstanceKey, Snapshot] = {}
     for run in sorted(_decode_runs(runs or b"[]"), key=lambda run: run.run_number):
@@ -133,6 +142,7 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
     for key in keys:
         by_instance.setdefault(key, Snapshot())
     _fill(by_run, parts)
+    _fill_metadata(by_run, metadata)
     for command in _decode_commands(kept or b"[]"):
         snapshot = by_instance[command.namespace, command.workflow_id]
         if snapshot.run is not None:
@@ -235,6 +245,24 @@ def _fill(by_run: dict[str, Snapshot], parts: Sequence[bytes | None]) -> None:
     for event in _decode_inbox(inbox) if inbox else ():
         if event.run_id in by_run:
             by_run[event.run_id].inbox.append(event)
+
+
+def _metadata_call(updates: Sequence[CompleteWorkflowTask]) -> Call:
+    """The statement that reads memo and search attributes for batches that update them."""
+    namespaces = {change.namespace for change in updates}
+    return ("read_metadata", encode_rows({"run_id": change.run_id} for change in updates), encode_rows(namespaces))
+
+
+def _fill_metadata(by_run: dict[str, Snapshot], rows: Rows) -> None:
+    """Each run also gets the attribute types of its namespace, a copy of its own."""
+    for metadata, types in rows:
+        fixed = _decode_types(types) if types else []
+        for found in _decode_metadata(metadata) if metadata else ():
+            snapshot = by_run[found.run_id]
+            snapshot.metadata = found
+            if snapshot.run is not None:
+                namespace = snapshot.run.namespace
+                snapshot.attribute_types = {known.name: known.type for known in fixed if known.namespace == namespace}
 
 
 async def _load_members(transaction: Transaction, batch: Sequence[Input], by_run: dict[str, Snapshot]) -> None:

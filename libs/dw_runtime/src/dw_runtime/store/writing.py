@@ -7,6 +7,7 @@ import msgspec
 from dw_core.engine.rows import (
     Activity,
     Attempt,
+    AttributeType,
     ChildCall,
     Command,
     Delivery,
@@ -14,6 +15,7 @@ from dw_core.engine.rows import (
     Event,
     Group,
     InboxEvent,
+    Metadata,
     Receipt,
     Run,
     Task,
@@ -44,11 +46,14 @@ class WriteSet(msgspec.Struct):
     new_children: dict[TaskKey, ChildCall] = {}
     children: dict[TaskKey, ChildCall] = {}
     attempts: list[Attempt] = []
+    acknowledged: list[Attempt] = []
     receipts: list[Receipt] = []
     new_groups: dict[TaskKey, Group] = {}
     groups: dict[TaskKey, Group] = {}
     markers: list[VersionMarker] = []
     commands: list[Command] = []
+    metadata: dict[str, Metadata] = {}
+    attribute_types: list[AttributeType] = []
     emptied: dict[str, None] = {}
     inbox: dict[str, list[InboxEvent]] = {}
     deliveries: list[Delivery] = []
@@ -68,9 +73,13 @@ class WriteSet(msgspec.Struct):
             self.runs[run_id] = run
         self.events.extend(transition.events)
         self.attempts.extend(transition.attempts)
+        self.acknowledged.extend(transition.acknowledged)
         self.receipts.extend(transition.receipts)
         self.markers.extend(transition.markers)
         self.commands.extend(transition.commands)
+        if transition.metadata is not None:
+            self.metadata[run_id] = transition.metadata
+        self.attribute_types.extend(transition.attribute_types)
         self._add_tasks(transition)
         for sequence, activity in transition.activities.items():
             is_new = sequence in transition.created_activities or (run_id, sequence) in self.new_activities
@@ -157,6 +166,12 @@ class WriteSet(msgspec.Struct):
             calls.append(("count_groups", encode_rows(self.groups.values())))
         if self.markers:
             calls.append(("record_markers", encode_rows(self.markers)))
+        if self.acknowledged:
+            calls.append(("acknowledge_attempts", encode_rows(self.acknowledged)))
+        if self.metadata:
+            calls.append(("write_metadata", encode_rows(self.metadata.values())))
+        if self.attribute_types:
+            calls.append(("fix_attribute_types", encode_rows(self.attribute_types)))
         if buffered:
             calls.append(("fill_inboxes", encode_rows(buffered)))
         return calls

@@ -9,6 +9,7 @@ from dw_core.engine.children import start_child
 from dw_core.engine.closing import complete, continue_as_new, fail
 from dw_core.engine.commands.cancel_member import cancel_member, unknown_members
 from dw_core.engine.commands.groups import Path, group_members, is_selection, rebase
+from dw_core.engine.commands.metadata_fields import MEMO_FIELD
 from dw_core.engine.commands.parsed import (
     CancelSelectionOperation,
     CompleteWorkflow,
@@ -16,12 +17,17 @@ from dw_core.engine.commands.parsed import (
     FailWorkflow,
     OpenConditionWait,
     Parsed,
+    RecordLocalActivity,
     RecordSideEffect,
     RecordVersionMarker,
     ScheduleActivity,
     StartChildWorkflow,
     StartTimer,
+    UpsertMemo,
+    UpsertSearchAttributes,
 )
+from dw_core.engine.local_activities import record_local_activity
+from dw_core.engine.metadata_updates import refuse_metadata, update_memo, update_search_attributes
 from dw_core.engine.rows import Activity, Group, Run, Task, TaskKind, VersionMarker
 from dw_core.engine.selections import add_leaf, new_selection
 from dw_core.engine.snapshot import Snapshot
@@ -44,6 +50,7 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
     refused = (
         _over_limit(writer, batch, limits)
         or _conflicting_marker(writer.snapshot, batch)
+        or refuse_metadata(writer.snapshot, batch, limits)
         or unknown_members(writer.snapshot, batch)
     )
     if refused is not None:
@@ -67,6 +74,12 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
                 newest = _record_side_effect(writer, command, source)
             case RecordVersionMarker():
                 newest = _record_version_marker(writer, command, source) or newest
+            case UpsertSearchAttributes():
+                newest = update_search_attributes(writer, _next_sequence(writer), command, source)
+            case UpsertMemo():
+                newest = update_memo(writer, _next_sequence(writer), command, source)
+            case RecordLocalActivity():
+                newest = record_local_activity(writer, task, _next_sequence(writer), command)
             case CompleteWorkflow():
                 complete(writer, task, command)
             case FailWorkflow():
@@ -130,8 +143,10 @@ def _conflicting_marker(snapshot: Snapshot, batch: Parsed) -> Rejection | None:
 
 
 def invalid_commands(errors: dict[str, list[str]]) -> Rejection:
-    """The refusal of a batch; ``errors`` has messages by field (worker-plane §8.8)."""
-    return Rejection("validation_failed", "The request is invalid.", {"errors": errors, "validation_errors": errors})
+    """The refusal of a batch; ``errors`` has messages by field (worker-plane §8.8, for memo entries §9.3)."""
+    is_memo_only = bool(errors) and all(field.rpartition(".")[2] == MEMO_FIELD for field in errors)
+    reason = "workflow_memo_validation_failed" if is_memo_only else "validation_failed"
+    return Rejection(reason, "The request is invalid.", {"errors": errors, "validation_errors": errors})
 
 
 def _next_sequence(writer: RunWriter) -> int:
@@ -159,6 +174,7 @@ def schedule_activity(writer: RunWriter, command: ScheduleActivity, source: str 
         has_retry_policy=command.has_retry_policy,
         retry_policy=command.retry_policy,
         timeouts=command.timeouts,
+        cancellation_policy=command.cancellation_policy,
         parallel_group_path=path,
         group_base=path[0]["parallel_group_base_sequence"] if path else None,
         scheduled_at=writer.now,
@@ -190,13 +206,19 @@ def schedule_activity(writer: RunWriter, command: ScheduleActivity, source: str 
 
 
 def _scheduled_payload(activity: Activity) -> dict[str, Any]:
-    return {
-        "sequence": activity.sequence,
-        "activity_type": activity.activity_type,
-        "activity_class": activity.activity_type,
-        "activity_execution_id": execution_id(activity.run_id, activity.sequence),
-        "queue": activity.queue,
-    } | group_members(activity.parallel_group_path)
+    policy = activity.cancellation_policy
+    authored = {} if policy is None else {"cancellation_policy": policy}
+    return (
+        authored
+        | {
+            "sequence": activity.sequence,
+            "activity_type": activity.activity_type,
+            "activity_class": activity.activity_type,
+            "activity_execution_id": execution_id(activity.run_id, activity.sequence),
+            "queue": activity.queue,
+        }
+        | group_members(activity.parallel_group_path)
+    )
 
 
 def _open_group(writer: RunWriter, path: Path) -> None:

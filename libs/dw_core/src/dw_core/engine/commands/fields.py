@@ -57,6 +57,22 @@ class Fields:
             return None
         return value
 
+    def prose(self, field: str, *, required: bool = False) -> str | None:
+        """A text of up to a mebibyte that is only shown; a NUL in it is kept, because history holds it escaped."""
+        return self.text(field, required=required, limit=2**20)
+
+    def choice(self, field: str, allowed: Sequence[str], *, required: bool = False) -> str | None:
+        """One of a few words."""
+        value = self._command.get(field)
+        if value is None:
+            if required:
+                self.error(field, "is required")
+            return None
+        if value not in allowed:
+            self.error(field, f"must be one of {', '.join(allowed)}")
+            return None
+        return str(value)
+
     def integer(
         self, field: str, *, minimum: int = -INTEGER_MAX, maximum: int = INTEGER_MAX, required: bool = False
     ) -> int | None:
@@ -70,14 +86,6 @@ class Fields:
             value = int(value)
         if type(value) is not int or not minimum <= value <= maximum:
             self.error(field, f"must be an integer from {minimum} to {maximum}")
-            return None
-        return value
-
-    def choice(self, field: str, allowed: Sequence[str]) -> str | None:
-        """One of the allowed words."""
-        value = self._command.get(field)
-        if value is not None and value not in allowed:
-            self.error(field, f"must be one of {', '.join(allowed)}")
             return None
         return value
 

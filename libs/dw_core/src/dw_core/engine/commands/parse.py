@@ -8,6 +8,8 @@ from typing import Any
 
 from dw_core.engine.commands.fields import INTEGER_MAX, Fields
 from dw_core.engine.commands.groups import MEMBER_KEY_CHARS_MAX, read_path, validate_groups
+from dw_core.engine.commands.local_fields import record_local_activity
+from dw_core.engine.commands.metadata_fields import upsert_memo, upsert_search_attributes
 from dw_core.engine.commands.parsed import (
     LAST,
     CancelSelectionOperation,
@@ -24,10 +26,12 @@ from dw_core.engine.commands.parsed import (
     WorkflowCommand,
     path_of,
 )
-from dw_core.engine.rows import STANDALONE_ACTIVITY, RetryPolicy, Timeouts
+from dw_core.engine.commands.policies import read_retry_policy, read_timeouts
+from dw_core.engine.rows import STANDALONE_ACTIVITY
 from dw_core.limits import PARALLEL_GROUP_LEAVES_MAX, SECONDS_MAX
 from dw_core.payloads.codec import EMPTY_LIST_BLOB, NULL_BLOB
 
+_CANCELLATION_POLICIES = ("try_cancel", "wait_cancellation_completed", "abandon")
 _ACTIVITY_LIKE = frozenset({"schedule_activity", "record_local_activity"})
 _SCOPE: dict[str, frozenset[str]] = {
     "retry_policy": _ACTIVITY_LIKE | {"start_child_workflow"},
@@ -39,6 +43,7 @@ _SCOPE: dict[str, frozenset[str]] = {
     "execution_timeout_seconds": frozenset({"start_child_workflow"}),
     "run_timeout_seconds": frozenset({"start_child_workflow"}),
     "parent_close_policy": frozenset({"start_child_workflow"}),
+    "attribute_types": frozenset({"upsert_search_attributes"}),
     "non_retryable": frozenset({"fail_workflow", "fail_update", "record_local_activity"}),
     "exception": frozenset({"fail_workflow"}),
     "delay_seconds": frozenset({"start_timer"}),
@@ -98,11 +103,15 @@ def _check_last(parsed: Sequence[WorkflowCommand], errors: dict[str, list[str]])
 
 def _schedule_activity(fields: Fields) -> ScheduleActivity | None:
     activity_type = fields.name("activity_type", required=True)
-    timeouts = _timeouts(fields)
-    policy = _retry_policy(fields)
-    for unsupported in ("worker_session", "cancellation_policy"):
-        if fields.has(unsupported):
-            fields.error(unsupported, "is not supported by this server")
+    timeouts = read_timeouts(fields)
+    policy = read_retry_policy(fields)
+    if fields.has("worker_session"):
+        fields.error("worker_session", "is not supported by this server")
+    cancellation_policy = fields.choice("cancellation_policy", _CANCELLATION_POLICIES)
+    if cancellation_policy == "abandon" and timeouts.schedule_to_close_timeout is None:
+        fields.error("cancellation_policy", "abandon needs a schedule_to_close_timeout")
+    if fields.raw("cancellation_scope_id") not in (None, "root"):
+        fields.error("cancellation_scope_id", "is not supported by this server")
     queue = fields.name("queue")
     arguments = fields.payload("arguments")
     path = read_path(fields, "activity")
@@ -115,6 +124,7 @@ def _schedule_activity(fields: Fields) -> ScheduleActivity | None:
         has_retry_policy=fields.has("retry_policy"),
         retry_policy=policy,
         timeouts=timeouts,
+        cancellation_policy=cancellation_policy,
         path=path,
     )
 
@@ -125,38 +135,6 @@ def _workflow_type(fields: Fields, *, required: bool = False) -> str | None:
     if workflow_type == STANDALONE_ACTIVITY:
         fields.error("workflow_type", "is reserved")
     return workflow_type
-
-
-def _timeouts(fields: Fields) -> Timeouts:
-    read = {name: fields.integer(name, minimum=1, maximum=SECONDS_MAX) for name in Timeouts.__struct_fields__}
-    for smaller, larger in (
-        ("heartbeat_timeout", "start_to_close_timeout"),
-        ("start_to_close_timeout", "schedule_to_close_timeout"),
-        ("schedule_to_start_timeout", "schedule_to_close_timeout"),
-    ):
-        low, high = read[smaller], read[larger]
-        if low is not None and high is not None and low > high:
-            fields.error(smaller, f"must not exceed {larger}")
-    return Timeouts(**read)
-
-
-def _retry_policy(fields: Fields) -> RetryPolicy:
-    """No policy is one attempt; inside a policy a null or absent ``max_attempts`` is unlimited (worker-plane §12.6)."""
-    policy = fields.mapping("retry_policy")
-    if policy is None:
-        return RetryPolicy()
-    attempts = policy.get("max_attempts")
-    if attempts is not None and (type(attempts) is not int or not 1 <= attempts <= INTEGER_MAX):
-        fields.error("retry_policy.max_attempts", "must be an integer of at least 1")
-    backoff = policy.get("backoff_seconds") or []
-    if not isinstance(backoff, list) or any(type(b) is not int or not 0 <= b <= SECONDS_MAX for b in backoff):
-        fields.error("retry_policy.backoff_seconds", "must be a list of whole seconds")
-        backoff = []
-    types = policy.get("non_retryable_error_types") or []
-    if not isinstance(types, list) or any(not isinstance(t, str) or "\0" in t for t in types):
-        fields.error("retry_policy.non_retryable_error_types", "must be a list of strings without the NUL character")
-        types = []
-    return RetryPolicy(max_attempts=attempts, backoff_seconds=tuple(backoff), non_retryable_error_types=tuple(types))
 
 
 def _start_timer(fields: Fields) -> StartTimer | None:
@@ -173,7 +151,7 @@ def _start_child_workflow(fields: Fields) -> StartChildWorkflow | None:
     single = fields.integer("run_timeout_seconds", minimum=1, maximum=SECONDS_MAX)
     if execution is not None and single is not None and single > execution:
         fields.error("run_timeout_seconds", "must not exceed execution_timeout_seconds")
-    retry_policy = _retry_policy(fields) if fields.has("retry_policy") else None
+    retry_policy = read_retry_policy(fields) if fields.has("retry_policy") else None
     queue = fields.name("queue")
     arguments = fields.payload("arguments")
     path = read_path(fields, "child")
@@ -295,6 +273,9 @@ _PARSERS: dict[str, Callable[[Fields], WorkflowCommand | None]] = {
     "cancel_selection_operation": _cancel_selection_operation,
     "record_side_effect": _record_side_effect,
     "record_version_marker": _record_version_marker,
+    "upsert_search_attributes": upsert_search_attributes,
+    "upsert_memo": upsert_memo,
+    "record_local_activity": record_local_activity,
     "complete_workflow": _complete_workflow,
     "fail_workflow": _fail_workflow,
     "continue_as_new": _continue_as_new,

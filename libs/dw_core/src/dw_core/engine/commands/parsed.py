@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
+from dw_core.engine.commands.fields import INTEGER_MAX
 from dw_core.engine.rows import RetryPolicy, Timeouts
+from dw_core.limits import SECONDS_MAX
 
 
 class ScheduleActivity(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +21,7 @@ class ScheduleActivity(msgspec.Struct, frozen=True, kw_only=True):
     has_retry_policy: bool
     retry_policy: RetryPolicy
     timeouts: Timeouts
+    cancellation_policy: str | None = None
     path: list[dict[str, Any]] | None = None
 
 
@@ -84,6 +88,60 @@ class RecordVersionMarker(msgspec.Struct, frozen=True, kw_only=True):
     max_supported: int
 
 
+class UpsertSearchAttributes(msgspec.Struct, frozen=True, kw_only=True):
+    """``upsert_search_attributes``: ``types`` are the declared ones; a null value removes its name."""
+
+    attributes: dict[str, Any]
+    types: dict[str, str]
+
+
+class UpsertMemo(msgspec.Struct, frozen=True, kw_only=True):
+    """``upsert_memo``: ``blob`` is the patch as sent, ``entries`` what it holds; a null entry removes its key."""
+
+    blob: str
+    entries: dict[str, Any]
+
+
+class LocalHeartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A heartbeat of a local attempt, some milliseconds after its start (strict)."""
+
+    elapsed_ms: Annotated[int, Meta(ge=0, le=INTEGER_MAX)]
+    details: dict[str, Any] | None = None
+
+
+class LocalAttempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One attempt of a local activity, as the worker reports it (strict; engine §6.14)."""
+
+    attempt_number: int
+    outcome: Literal["completed", "failed", "timed_out", "cancelled"]
+    attempt_id: Annotated[str, Meta(max_length=255)] | None = None
+    duration_ms: Annotated[int, Meta(ge=0, le=INTEGER_MAX)] | None = None
+    message: str | None = None
+    exception_type: Annotated[str, Meta(max_length=255)] | None = None
+    non_retryable: bool = False
+    timeout_kind: Literal["start_to_close", "schedule_to_close", "heartbeat"] | None = None
+    retry_reason: Literal["failure", "timeout", "cold_replay"] | None = None
+    backoff_seconds: Annotated[int, Meta(ge=0, le=SECONDS_MAX)] | None = None
+    heartbeats: list[LocalHeartbeat] = []
+
+
+class RecordLocalActivity(msgspec.Struct, frozen=True, kw_only=True):
+    """``record_local_activity``: work already done by the worker; ``result`` is a blob when it has completed."""
+
+    activity_type: str
+    outcome: str
+    attempts: tuple[LocalAttempt, ...]
+    arguments: str
+    result: str | None
+    message: str | None
+    exception_type: str | None
+    non_retryable: bool
+    timeout_kind: str | None
+    has_retry_policy: bool
+    retry_policy: RetryPolicy
+    timeouts: Timeouts
+
+
 class CompleteWorkflow(msgspec.Struct, frozen=True, kw_only=True):
     """``complete_workflow``: a missing result is stored as the encoded null."""
 
@@ -118,6 +176,9 @@ WorkflowCommand = (
     | CancelSelectionOperation
     | RecordSideEffect
     | RecordVersionMarker
+    | UpsertSearchAttributes
+    | UpsertMemo
+    | RecordLocalActivity
     | CompleteWorkflow
     | FailWorkflow
     | ContinueAsNew
@@ -183,6 +244,27 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
             isinstance(c, StartTimer) or (isinstance(c, OpenConditionWait) and c.timeout_seconds is not None)
             for c in self.commands
         )
+
+    @property
+    def updates_metadata(self) -> bool:
+        """Whether the batch changes memo or search attributes."""
+        return any(isinstance(c, UpsertMemo | UpsertSearchAttributes) for c in self.commands)
+
+    @property
+    def required_capabilities(self) -> list[tuple[str, str]]:
+        """What the reporting worker must have declared, each with the reason of the refusal otherwise (engine §3.3)."""
+        needed: dict[str, str] = {}
+        for command in self.commands:
+            match command:
+                case UpsertMemo():
+                    needed["memo_upserts"] = "workflow_metadata_capability_not_advertised"
+                case UpsertSearchAttributes(types=types) if types:
+                    needed["typed_search_attributes"] = "typed_search_attributes_unavailable"
+                case ScheduleActivity(cancellation_policy=policy) if policy is not None:
+                    needed["cooperative_cancellation"] = "activity_cancellation_policy_not_supported"
+                case RecordLocalActivity():
+                    needed["local_activities"] = "worker_capability_not_supported"
+        return list(needed.items())
 
     @property
     def change_ids(self) -> list[str]:

@@ -17,7 +17,8 @@ runs AS (
         open_child_count = n.open_child_count, continued_to_run_id = n.continued_to_run_id,
         pending_signal_count = n.pending_signal_count, open_wait = n.open_wait, selected_waits = n.selected_waits,
         task_failure_count = n.task_failure_count,
-        replay_blocked = n.replay_blocked,
+        replay_blocked = n.replay_blocked, blocked_build_id = n.blocked_build_id,
+        cancellation = n.cancellation, cleanup_deadline_at = n.cleanup_deadline_at,
         sticky_worker = n.sticky_worker, sticky_until = n.sticky_until
     FROM json_populate_recordset(NULL::workflow_runs, $2::json) n
     WHERE r.run_id = n.run_id
@@ -48,6 +49,8 @@ changed AS (
         schedule_to_start_at = n.schedule_to_start_at, start_to_close_at = n.start_to_close_at,
         heartbeat_at = n.heartbeat_at, last_heartbeat_at = n.last_heartbeat_at,
         heartbeat_details = n.heartbeat_details, sweep_at = n.sweep_at,
+        needs_cooperation = n.needs_cooperation, is_cooperative = n.is_cooperative,
+        is_cancel_requested = n.is_cancel_requested,
         reserved_for = n.reserved_for, reserved_until = n.reserved_until
     FROM json_populate_recordset(NULL::workflow_tasks, $5::json) n
     WHERE t.run_id = n.run_id AND t.task_number = n.task_number
@@ -91,16 +94,18 @@ instances AS (
 )
 INSERT INTO workflow_run_summaries (
     run_id, namespace, workflow_id, workflow_type, queue, compatibility, business_key, status_bucket, started_at,
-    closed_at, memo, search_attributes, execution_timeout_seconds, run_timeout_seconds, arguments
+    closed_at, memo, search_attributes, execution_timeout_seconds, run_timeout_seconds, arguments, memo_blob,
+    search_attribute_types
 )
 SELECT n.run_id, n.namespace, n.workflow_id, n.workflow_type, n.queue, n.compatibility, n.business_key,
        CASE WHEN n.closed_at IS NULL THEN 'running' WHEN n.status = 'completed' THEN 'completed' ELSE 'failed' END,
        n.started_at, n.closed_at, n.memo, n.search_attributes, n.execution_timeout_seconds, n.run_timeout_seconds,
-       n.arguments
+       n.arguments, n.memo_blob, n.search_attribute_types
 FROM json_to_recordset($1::json) AS n(
     run_id text, namespace text, workflow_id text, workflow_type text, queue text, compatibility text,
     business_key text, status text, started_at timestamptz, closed_at timestamptz, memo jsonb, search_attributes jsonb,
-    execution_timeout_seconds integer, run_timeout_seconds integer, arguments text
+    execution_timeout_seconds integer, run_timeout_seconds integer, arguments text, memo_blob text,
+    search_attribute_types json
 );
 
 -- name: open_timers

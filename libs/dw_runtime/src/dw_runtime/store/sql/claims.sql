@@ -1,8 +1,10 @@
 -- name: pick_tasks
 -- For every wanted queue, lock up to that many ready, due tasks together with their runs, skipping what is locked.
--- $1 is a JSON array of {position, namespace, kind, queue, owners, types, build_id, page_size}; owners are {lease_owner,
+-- $1 is a JSON array of {position, namespace, kind, queue, owners, types, build_id, page_size,
+-- is_cooperative}; owners are {lease_owner,
 -- polls, leases_max}, and each gets at most the rest of its leases_max; types null means any type; a task pinned to a
--- build goes only to that build, one that is reserved for a worker at first only to that. page_size counts history
+-- build goes only to that build, one that is reserved for a worker at first only to that, one that needs cooperation only
+-- to who offers it. page_size counts history
 -- events; a worker that keeps the history gets two events of a longer one. Two wants on one queue may pick the same task. A task
 -- whose run another transaction holds comes without its run. Nothing is picked from a queue on which shares compete;
 -- the last column says so. Every want has a row: with a null task when nothing was picked. The column before it has the
@@ -13,7 +15,7 @@ wanted AS MATERIALIZED (
            r.names
     FROM json_to_recordset($1::json) AS w(
         position integer, namespace text, kind smallint, queue text, owners json, types text[], build_id text,
-        page_size integer
+        page_size integer, is_cooperative boolean
     )
     CROSS JOIN LATERAL (
         SELECT json_agg(o.room ORDER BY o.place) AS rooms, sum(LEAST(o.polls, o.room)) AS slots,
@@ -50,6 +52,7 @@ picked AS MATERIALIZED (
           AND t.available_at <= clock.now AND (t.sweep_at IS NULL OR t.sweep_at > clock.now)
           AND (w.types IS NULL OR t.task_type = ANY(w.types))
           AND (t.compatibility IS NULL OR t.compatibility = w.build_id)
+          AND (t.needs_cooperation IS NOT TRUE OR w.is_cooperative)
           AND (t.reserved_for IS NULL OR t.reserved_until <= clock.now OR t.reserved_for = ANY(w.names))
         ORDER BY t.priority, t.available_at, t.run_id, t.task_number
         LIMIT w.slots

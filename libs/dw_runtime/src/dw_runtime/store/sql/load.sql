@@ -98,7 +98,8 @@ SELECT
             json_build_object(
                 'run_id', s.run_id, 'arguments', s.arguments, 'business_key', s.business_key, 'memo', s.memo,
                 'search_attributes', s.search_attributes, 'execution_timeout_seconds', s.execution_timeout_seconds,
-                'run_timeout_seconds', s.run_timeout_seconds
+                'run_timeout_seconds', s.run_timeout_seconds, 'memo_blob', s.memo_blob,
+                'search_attribute_types', s.search_attribute_types
             )
         )
         FROM named n

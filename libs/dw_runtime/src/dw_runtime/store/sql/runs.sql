@@ -140,8 +140,30 @@ SELECT
     ),
     (SELECT json_agg(f ORDER BY f.event_sequence)::text FROM workflow_failures f WHERE f.run_id = r.run_id),
     (SELECT json_agg(w)::text FROM workflow_run_waits w WHERE w.run_id = r.run_id),
-    (SELECT json_agg(l)::text FROM workflow_links l WHERE l.child_run_id = r.run_id),
-    (SELECT json_agg(l)::text FROM workflow_links l WHERE l.parent_run_id = r.run_id)
+    (
+        SELECT json_agg(l)::text
+        FROM (
+            SELECT 'child_workflow' AS type, r.parent ->> 'workflow_id' AS instance_id, r.parent ->> 'run_id' AS run_id,
+                   (r.parent ->> 'sequence')::bigint AS sequence
+            WHERE r.parent IS NOT NULL
+            UNION ALL
+            SELECT 'continue_as_new', p.workflow_id, p.run_id, NULL
+            FROM workflow_runs p
+            WHERE p.continued_to_run_id = r.run_id AND p.closed_reason = 'continued'
+        ) l
+    ),
+    (
+        SELECT json_agg(l)::text
+        FROM (
+            SELECT 'child_workflow' AS type, c.workflow_id AS instance_id, c.run_id,
+                   (c.parent ->> 'sequence')::bigint AS sequence
+            FROM workflow_runs c
+            WHERE c.parent IS NOT NULL AND c.parent ->> 'run_id' = r.run_id
+            UNION ALL
+            SELECT 'continue_as_new', r.workflow_id, r.continued_to_run_id, NULL
+            WHERE r.continued_to_run_id IS NOT NULL AND r.closed_reason = 'continued'
+        ) l
+    )
 FROM workflow_runs r
 JOIN workflow_run_summaries s ON s.run_id = r.run_id
 JOIN workflow_instances i ON i.namespace = r.namespace AND i.workflow_id = r.workflow_id

@@ -5,9 +5,10 @@ DELETE FROM service_leases l WHERE l.name = $1 AND l.holder = $2;
 -- name: find_due
 -- One pass of a sweep. Take or keep the service lease $1 for $2, who loses it after $3 seconds without a pass, and with
 -- it find what has come due, oldest first, at most $4 of each kind: tasks whose lease has lapsed, or with $5 activity
--- tasks past any of their deadlines instead; and open runs past theirs, which have no task_number. No rows without the
--- lease; without $5 also runs that were left something which nobody has taken for two seconds. Deliveries whose run has
--- been removed are removed too. The time is read in a sub-select, because a volatile function cannot bound an index scan.
+-- tasks past any of their deadlines instead; and open runs past theirs or past the end of their cleanup, which have no
+-- task_number. No rows without the lease; without $5 also runs that were left something which nobody has taken for two
+-- seconds. Deliveries whose run has been removed are removed too. The time is read in a sub-select, because a volatile
+-- function cannot bound an index scan.
 WITH held AS MATERIALIZED (
     INSERT INTO service_leases AS l (name, holder, expires_at)
     VALUES ($1, $2, dw_now() + make_interval(secs => $3))
@@ -52,6 +53,14 @@ CROSS JOIN LATERAL (
         FROM workflow_runs r
         WHERE r.closed_at IS NULL AND LEAST(r.execution_deadline_at, r.run_deadline_at) <= (SELECT dw_now())
         ORDER BY LEAST(r.execution_deadline_at, r.run_deadline_at)
+        LIMIT $4
+    )
+    UNION ALL
+    (
+        SELECT 'run', r.run_id, NULL, NULL, NULL
+        FROM workflow_runs r
+        WHERE r.closed_at IS NULL AND r.cleanup_deadline_at <= (SELECT dw_now())
+        ORDER BY r.cleanup_deadline_at
         LIMIT $4
     )
 ) due;

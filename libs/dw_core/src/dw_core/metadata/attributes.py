@@ -1,0 +1,79 @@
+"""Search attributes: names, the seven types, values (engine §6.5, worker-plane §9.3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from dw_core.limits import KEYWORD_CHARS_MAX, SEARCH_TEXT_BYTES_MAX
+from dw_core.payloads.codec import INT64_MAX, INT64_MIN
+
+TYPES = ("string", "keyword", "keyword_list", "int", "float", "bool", "datetime")
+"""The canonical names of the types a command may declare (capability ``typed_search_attributes``)."""
+
+_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}", re.ASCII)
+_TYPED_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}", re.ASCII)
+
+
+def name_complaint(name: str, *, is_typed: bool) -> str | None:
+    """What is wrong with an attribute's name; a typed one is held to the narrower form (engine C16)."""
+    pattern = _TYPED_NAME if is_typed else _NAME
+    return None if pattern.fullmatch(name) else f"has a name that does not match {pattern.pattern}"
+
+
+def infer(value: Any) -> str | None:
+    """The type of a value that was sent without one; None for a value that no type takes."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int"
+    if isinstance(value, float):
+        return "float"
+    if isinstance(value, str):
+        return "keyword" if len(value) <= KEYWORD_CHARS_MAX else "string"
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return "keyword_list"
+    return None
+
+
+def value_complaint(value: Any, type_name: str) -> str | None:
+    """What keeps a value from being of a type; None when it fits."""
+    match type_name:
+        case "bool":
+            fits = isinstance(value, bool)
+        case "int":
+            fits = type(value) is int and INT64_MIN <= value <= INT64_MAX
+        case "float":
+            fits = type(value) in (int, float)
+        case "datetime":
+            fits = isinstance(value, str) and _is_datetime(value)
+        case "keyword":
+            fits = isinstance(value, str) and len(value) <= KEYWORD_CHARS_MAX
+        case "string":
+            fits = isinstance(value, str) and len(value.encode()) <= SEARCH_TEXT_BYTES_MAX
+        case _:
+            fits = isinstance(value, list) and all(
+                isinstance(item, str) and len(item) <= KEYWORD_CHARS_MAX for item in value
+            )
+    return None if fits else f"is no value of the type {type_name}"
+
+
+def _is_datetime(value: str) -> bool:
+    try:
+        return datetime.fromisoformat(value) is not None
+    except ValueError:
+        return False
+
+
+def merge(current: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes after an update; a null value removes its name."""
+    return {name: value for name, value in {**current, **patch}.items() if value is not None}
+
+
+def size_bytes(attributes: Mapping[str, Any]) -> int:
+    """What attributes weigh: the bytes of their names and of their values as JSON."""
+    return sum(len(name.encode()) + len(msgspec.json.encode(value)) for name, value in attributes.items())
