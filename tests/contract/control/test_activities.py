@@ -131,6 +131,16 @@ async def test_terminating_the_host_cancels_the_activity(client: Client) -> None
     assert (described["status"], described["activity_status"]) == ("terminated", "cancelled")
 
 
+@pytest.mark.parametrize("command", ["request-cancellation", "repair", "signal/go"])
+async def test_no_command_gives_the_host_a_workflow_task(client: Client, served: ServedPlane, command: str) -> None:
+    run_id = (await start(client)).json["workflow_run_id"]
+    assert (await client.control("POST", f"/workflows/job/{command}", {})).status in (200, 202)
+    tasks = await served.execute("SELECT kind FROM workflow_tasks WHERE run_id = %s", run_id)
+    assert tasks == [(1,)]
+    await client.report(await client.take("activity"), "complete", result=HI_BOB)
+    assert (await describe(client))["status"] == "completed"
+
+
 async def test_an_id_is_used_once_by_activities_and_workflows_together(client: Client, served: ServedPlane) -> None:
     await start(client)
     await client.start("w")

@@ -10,6 +10,7 @@ import msgspec
 
 from dw_core.engine.commands.groups import Path, is_selection
 from dw_core.engine.rows import (
+    STANDALONE_ACTIVITY,
     Activity,
     ChildCall,
     Details,
@@ -348,9 +349,10 @@ class RunWriter:
     # -- end ---------------------------------------------------------------------------------------------------------
 
     def finish(self, reply: dict[str, Any] | Rejection) -> Transition:
-        """Open the one follow-up task the run needs, and hand over the transition."""
+        """Open the one follow-up task the run needs, if any, and hand over the transition; an activity's host needs none."""
         run = self.run
-        if not run.is_terminal and self.workflow_task is None and run.last_wake_sequence > run.consumed_wake_sequence:
+        is_woken = run.last_wake_sequence > run.consumed_wake_sequence and run.workflow_type != STANDALONE_ACTIVITY
+        if not run.is_terminal and self.workflow_task is None and is_woken:
             self.open_workflow_task(self._resume)
         self.transition.reply = reply
         return self.transition
