@@ -41,10 +41,12 @@ from dw_core.engine.inputs import (
 from dw_core.engine.rows import Task, TaskKind
 from dw_core.engine.sticky import StickyClaim
 from dw_core.engine.transition import Rejection
+from dw_core.engine.update_tasks import update_of
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.limits import Limits
 from tests.unit.engine.commands import (
     activity,
+    apply,
     attributes,
     cancel_member,
     child,
@@ -56,6 +58,7 @@ from tests.unit.engine.commands import (
     leaf,
     local,
     memo,
+    refuse,
     retrying,
     select,
     side_effect,
@@ -201,6 +204,9 @@ class Engine(RuleBasedStateMachine):
     def _workflow_report(self, task: Task, data: st.DataObject) -> Input:
         kind = data.draw(st.sampled_from(["complete"] * 3 + ["again", "cancel", "fail", "beat", "check", "deliver"]))
         changes = data.draw(CHANGED_FENCES)
+        update_id = update_of(task)
+        if update_id is not None and data.draw(st.integers(0, 4)):
+            return completion(task, data.draw(st.sampled_from([apply(update_id), refuse(update_id)])), **changes)
         if kind == "complete":
             keeps = StickyClaim(
                 worker_id=task.lease_owner or "",
@@ -355,6 +361,12 @@ class Engine(RuleBasedStateMachine):
         sent = [self.world.signal_input(f"w{number}", name, request_id=request_id) for _ in range(times)]
         self._submit(*sent)
 
+    @rule(number=st.integers(0, 2), name=st.sampled_from("xy"), times=st.integers(1, 3), once=st.booleans())
+    def update(self, number: int, name: str, times: int, once: bool) -> None:
+        """Updates, some of them sent twice."""
+        request_id = self.world.new_id() if once else None
+        self._submit(*[self.world.update_input(f"w{number}", name, request_id=request_id) for _ in range(times)])
+
     @rule(kind=KINDS, owner=OWNERS, slots=st.integers(1, 3))
     def poll(self, kind: TaskKind, owner: str, slots: int) -> None:
         """A worker polls."""
@@ -495,7 +507,8 @@ class Engine(RuleBasedStateMachine):
             for found in self.world.poll(TaskKind.ACTIVITY, slots=50):
                 accepted(self.world.complete_activity(found.task))
             for found in self.world.poll(TaskKind.WORKFLOW, slots=50):
-                self.world.complete(found.task, finish())
+                update_id = update_of(found.task)
+                self.world.complete(found.task, finish() if update_id is None else apply(update_id))
             self.watch.look()
         raise AssertionError(f"21: a run never ends: {self._open_runs()}")
 

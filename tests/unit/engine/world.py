@@ -41,11 +41,13 @@ from dw_core.engine.inputs import (
     TakeDeliveries,
     TerminateWorkflow,
     TimeOutRun,
+    UpdateWorkflow,
 )
 from dw_core.engine.rows import Activity, Details, Run, Task, TaskKind
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.sticky import StickyClaim
 from dw_core.engine.transition import Rejection, Transition, WakeKey
+from dw_core.engine.update_rows import Update
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.ids import ulid
 from dw_core.limits import DEFAULT_LIMITS, Limits
@@ -240,6 +242,17 @@ class World:
         """Send a signal to the current run of a workflow id."""
         return self.submit(self.signal_input(workflow_id, name, *arguments, **changes))
 
+    def update_input(
+        self, workflow_id: str = "w", name: str = "set", *arguments: Any, **changes: Any
+    ) -> UpdateWorkflow:
+        """An update for the current run of a workflow id."""
+        fields: Json = {"namespace": NAMESPACE, "command_id": self.new_id(), "arguments": encode_blob(list(arguments))}
+        return UpdateWorkflow(workflow_id=workflow_id, update_name=name, **(fields | changes))
+
+    def update(self, workflow_id: str = "w", name: str = "set", *arguments: Any, **changes: Any) -> Reply:
+        """Send an update to the current run of a workflow id."""
+        return self.submit(self.update_input(workflow_id, name, *arguments, **changes))
+
     def due(self) -> list[Input]:
         """What the sweeps find now."""
         found: list[Input] = []
@@ -384,6 +397,11 @@ class World:
     def activity(self, run_id: str, sequence: int) -> Activity:
         """An activity execution."""
         return msgspec.convert(self.memory.tables["activities"][run_id, sequence], Activity)
+
+    def updates(self, run_id: str) -> list[Update]:
+        """A run's updates in the order of their acceptance."""
+        rows = [row for row in self.memory.tables["updates"].values() if row["run_id"] == run_id]
+        return sorted((msgspec.convert(row, Update) for row in rows), key=lambda update: update.command_sequence)
 
     def events(self, run_id: str) -> list[Json]:
         """A run's history, decoded."""

@@ -14,6 +14,7 @@ from dw_api_ingress.querying import QueryHandlers
 from dw_api_ingress.repairing import RepairHandlers
 from dw_api_ingress.signaling import SignalHandlers
 from dw_api_ingress.starting import StartHandlers
+from dw_api_ingress.updating import UpdateHandlers
 from dw_core.ids import NewId
 from dw_core.limits import Limits
 from dw_runtime.http.call import Handlers
@@ -34,13 +35,14 @@ def control_handlers(
     queries: QueryHandlers | None = None,
     activities: ActivityReads | None = None,
     builds: Builds | None = None,
+    updates: UpdateHandlers | None = None,
     wait_for_history: WaitForHistory | None = None,
 ) -> Handlers:
     """Handlers of the control plane.
 
     ``new_id`` draws ULIDs for runs and commands. ``wait_for_history`` waits for news of a run at most some seconds;
-    without it a held history read looks again twice per second. Without ``queries``, ``activities`` or ``builds`` their
-    routes answer 501.
+    without it a held history read looks again twice per second. Without ``queries``, ``activities``, ``builds`` or
+    ``updates`` their routes answer 501.
     """
     start = StartHandlers(pump, limits, new_id)
     signals = SignalHandlers(pump, runs, limits, new_id)
@@ -53,8 +55,10 @@ def control_handlers(
     asking = {} if queries is None else {"workflow_query": queries.current, "workflow_run_query": queries.named_run}
     jobs = {} if activities is None else ActivityHandlers(pump, activities, new_id).by_route()
     fleet = {} if builds is None else BuildHandlers(builds).by_route()
+    updating = {} if updates is None else {"workflow_update": updates.send, "workflow_run_update": updates.send}
     return {
         **asking,
+        **updating,
         **jobs,
         **fleet,
         "workflow_start": start.start,

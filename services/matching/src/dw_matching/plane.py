@@ -16,6 +16,7 @@ from dw_matching.activity_bridge import ActivityTasks
 from dw_matching.broker import METRIC_KIND, Broker
 from dw_matching.handlers import WorkerHandlers, WorkerSettings
 from dw_matching.lookout import Lookout
+from dw_matching.multiplexed import MultiplexedPolls
 from dw_matching.query_bridge import QueryTasks
 from dw_matching.query_claimer import QueryClaimer
 from dw_matching.query_claims import ClaimedQuery
@@ -24,6 +25,8 @@ from dw_matching.query_recovery import QueryRecovery
 from dw_matching.registry import Registry
 from dw_matching.seats import Grant
 from dw_matching.tidying import Tidying
+from dw_matching.validation_bridge import UpdateValidations
+from dw_matching.validation_handlers import UpdateValidationHandlers
 from dw_matching.workflow_bridge import WorkflowTasks
 from dw_runtime.http.call import Handlers
 from dw_runtime.node.limits import admission_rules
@@ -79,6 +82,9 @@ class WorkerPlane:
             announce=node.announce,
             lease_seconds=query_lease_seconds(leases.query_lease_seconds, leases.query_timeout_seconds),
         )
+        self.validations = UpdateValidations(
+            self.broker, self.query_tasks, lease_seconds=leases.update_validation_lease_seconds
+        )
         self._query_claimer = QueryClaimer(
             node.database, self.broker, claimed=lambda: self.query_recovery.expect_work()
         )
@@ -114,7 +120,7 @@ class WorkerPlane:
 
     def _probe(self, keys: Iterable[WakeKey]) -> None:
         keys = set(keys)
-        queries = {key for key in keys if key.kind is TaskKind.QUERY}
+        queries = {key for key in keys if key.kind.is_asked}
         self._query_claimer.probe(queries)
         self.node.pump.probe(keys - queries)
 
@@ -157,6 +163,7 @@ class WorkerPlane:
         polls = WorkerHandlers(
             registry=self.registry,
             workflow_tasks=self.workflow_tasks,
+            polls=MultiplexedPolls(self.broker, self.workflow_tasks, self.validations),
             activity_tasks=self.activity_tasks,
             settings=WorkerSettings(
                 poll_timeout_seconds=settings.polling.poll_timeout_seconds,
@@ -172,7 +179,11 @@ class WorkerPlane:
             ),
             new_id=new_id,
         )
-        return {**polls.by_route(), **QueryTaskHandlers(polls, self.query_tasks).by_route()}
+        return {
+            **polls.by_route(),
+            **QueryTaskHandlers(polls, self.query_tasks).by_route(),
+            **UpdateValidationHandlers(polls, self.validations).by_route(),
+        }
 
     @property
     def loops(self) -> dict[str, Background]:

@@ -80,7 +80,7 @@ def capabilities(*, compression: bool) -> dict[str, Any]:
         "activity_tasks": True,
         "signals": True,
         "queries": True,
-        "updates": False,
+        "updates": True,
         "schedules": False,
         "schedule_jitter": False,
         "schedule_max_runs": False,

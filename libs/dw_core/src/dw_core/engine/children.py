@@ -70,12 +70,20 @@ def start_child(writer: RunWriter, sequence: int, path: Path | None, command: St
         search_attribute_types=inherited.search_attribute_types,
         execution_timeout_seconds=command.execution_timeout_seconds,
         run_timeout_seconds=command.run_timeout_seconds,
+        command_contract=_contract(writer, child),
     )
     writer.put_child(call, is_new=True)
     run.open_child_count += 1
     writer.append("ChildWorkflowScheduled", call_members(call), workflow_task_id=source)
     writer.append("ChildRunStarted", call_members(call) | run_members(child, details), workflow_task_id=source)
     writer.transition.spawned.append(open_run(child, details, parent_members(child), now))
+
+
+def _contract(writer: RunWriter, child: Run) -> dict[str, Any] | None:
+    """Contracts are offered by queue and type; a child that is pinned to a build takes every signal and update."""
+    if child.compatibility is not None:
+        return None
+    return writer.snapshot.offered_contract(child.queue, child.workflow_type, None)
 
 
 def call_members(call: ChildCall, run_number: int = 1, current_run_id: str | None = None) -> dict[str, Any]:

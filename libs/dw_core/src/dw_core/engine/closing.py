@@ -15,6 +15,7 @@ from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.successors import retry, succeed
 from dw_core.engine.timers import cancel_timers
 from dw_core.engine.transition import Outcome, Rejection
+from dw_core.engine.update_outcomes import fail_open_updates
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import attempt_id, execution_id, task_id
 from dw_core.protocol.timestamps import wire_time
@@ -24,8 +25,8 @@ CANCELLED_EXCEPTION = "WorkflowCancelled"
 
 
 def complete(writer: RunWriter, task: Task, command: CompleteWorkflow) -> None:
-    """``complete_workflow``: of what arrived during the lease only signals are kept, open activities are cancelled."""
-    writer.flush_signals()
+    """``complete_workflow``: signals and updates that arrived meanwhile are kept, open activities cancelled."""
+    writer.flush_commands()
     cancel_open_work(writer, None)
     writer.append(
         "WorkflowCompleted",
@@ -37,10 +38,13 @@ def complete(writer: RunWriter, task: Task, command: CompleteWorkflow) -> None:
 
 
 def continue_as_new(writer: RunWriter, task: Task, command: ContinueAsNew) -> None:
-    """``continue_as_new``: open work is cancelled, children run on, and the next run gets the signals still unseen."""
-    signals = writer.take_signals()
+    """``continue_as_new``: open work is cancelled, children run on, the next run gets what is still to be seen.
+
+    That are the buffered signals, and the open updates that were not meant for this very run.
+    """
+    arrived = writer.take_commands()
     cancel_open_work(writer, None)
-    successor = succeed(writer, command, signals)
+    successor = succeed(writer, command, arrived)
     writer.append(
         "WorkflowContinuedAsNew",
         {
@@ -57,7 +61,7 @@ def continue_as_new(writer: RunWriter, task: Task, command: ContinueAsNew) -> No
 
 def fail(writer: RunWriter, task: Task, command: FailWorkflow) -> None:
     """``fail_workflow``; code that lets a delivered cancellation through ends its run as cancelled (engine §6.12)."""
-    writer.flush_signals()
+    writer.flush_commands()
     request = writer.run.cancellation
     if request is not None and request.delivery is not None and command.exception_type == CANCELLED_EXCEPTION:
         _finish_cancelled(writer, task, request)
@@ -265,6 +269,7 @@ def _close_run(writer: RunWriter, status: str, closed_reason: str, outcome: dict
     run = writer.run
     run.status, run.closed_reason, run.closed_at = status, closed_reason, writer.now
     run.open_wait, run.selected_waits = None, []
+    fail_open_updates(writer)
     let_go(writer, is_continued=closed_reason == "continued")
     if outcome is not None:
         told = {name: outcome[name] for name in _OUTCOME_MEMBERS if outcome.get(name) is not None}

@@ -39,6 +39,7 @@ from dw_core.engine.inputs import (
     TerminateWorkflow,
     TimeOutRun,
     UnblockRun,
+    UpdateWorkflow,
 )
 from dw_core.engine.releases import decide_release
 from dw_core.engine.renewals import decide_renew
@@ -50,6 +51,7 @@ from dw_core.engine.starts import decide_start
 from dw_core.engine.terminating import decide_end
 from dw_core.engine.timers import decide_fire
 from dw_core.engine.transition import Outcome
+from dw_core.engine.updates import decide_update
 from dw_core.limits import Limits
 
 
@@ -99,6 +101,8 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
             return decide_deliver(snapshot, change, now)
         case AcknowledgeCancellation():
             return decide_acknowledge(snapshot, change, now)
+        case UpdateWorkflow():
+            return decide_update(snapshot, change, now, limits)
         case TimeOutRun():
             return decide_time_out(snapshot, change, now)
         case TakeDeliveries():

@@ -8,13 +8,21 @@ from typing import Any
 
 import msgspec
 
+from dw_core.engine.update_rows import SignalMark
+
 
 class TaskKind(enum.IntEnum):
-    """Which queue family a task belongs to. Query tasks never pass through the engine (dw_core.queries)."""
+    """Which queue family a task belongs to. Those that are asked never pass through the engine (dw_core.queries)."""
 
     WORKFLOW = 0
     ACTIVITY = 1
     QUERY = 2
+    UPDATE_VALIDATION = 3
+
+    @property
+    def is_asked(self) -> bool:
+        """A question to a worker that somebody waits for: no history knows of it, and no run's lock delays it."""
+        return self in (TaskKind.QUERY, TaskKind.UPDATE_VALIDATION)
 
 
 class TaskState(enum.IntEnum):
@@ -126,6 +134,8 @@ class Run(msgspec.Struct, kw_only=True):
     open_timer_count: int = 0
     open_child_count: int = 0
     pending_signal_count: int = 0
+    newest_signal: SignalMark | None = None
+    open_update_count: int = 0
     open_wait: OpenWait | None = None
     selected_waits: list[OpenWait] = []
     task_failure_count: int = 0
@@ -454,3 +464,4 @@ class Details(msgspec.Struct, kw_only=True):
     search_attribute_types: dict[str, str] | None = None
     execution_timeout_seconds: int | None = None
     run_timeout_seconds: int | None = None
+    command_contract: dict[str, Any] | None = None

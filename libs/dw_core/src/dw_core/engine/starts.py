@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from dw_core.engine.inputs import StartWorkflow
 from dw_core.engine.intake import SOURCE, record_command
 from dw_core.engine.opening import deadline, identity, started
@@ -21,7 +23,7 @@ def decide_start(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Out
     returned and gets a ``StartAccepted`` event; a refusal is recorded as a ``StartRejected`` event of an open run.
     """
     if snapshot.run is None:
-        return _start_new(start, now)
+        return _start_new(start, _contract(snapshot, start), now)
     if start.duplicate_policy == "use-existing" and not snapshot.run.is_terminal:
         if snapshot.run.workflow_type != start.workflow_type:
             return Rejection(
@@ -33,8 +35,12 @@ def decide_start(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Out
     return _reject_duplicate(snapshot, start, now)
 
 
-def _start_new(start: StartWorkflow, now: datetime) -> Transition:
-    details = start.details
+def _contract(snapshot: Snapshot, start: StartWorkflow) -> dict[str, Any] | None:
+    return snapshot.offered_contract(start.queue, start.workflow_type, start.compatibility)
+
+
+def _start_new(start: StartWorkflow, contract: dict[str, Any] | None, now: datetime) -> Transition:
+    details = msgspec.structs.replace(start.details, command_contract=contract)
     run = Run(
         run_id=start.new_run_id,
         namespace=start.namespace,
@@ -58,7 +64,7 @@ def _start_new(start: StartWorkflow, now: datetime) -> Transition:
     writer.append("StartAccepted", common | {"outcome": "started_new"}, workflow_command_id=start.command_id)
     writer.append(
         "WorkflowStarted",
-        common | _started(writer.run, start),
+        common | started(writer.run, details),
         workflow_command_id=start.command_id,
         wake={"workflow_command_id": start.command_id},
     )
@@ -67,13 +73,6 @@ def _start_new(start: StartWorkflow, now: datetime) -> Transition:
 
 def _common(run: Run, start: StartWorkflow) -> dict[str, Any]:
     return {"workflow_command_id": start.command_id} | identity(run, start.details)
-
-
-def _started(run: Run, start: StartWorkflow) -> dict[str, Any]:
-    """Members of ``WorkflowStarted`` beyond the common ones, with what the worker has declared (engine §2.3)."""
-    return started(run, start.details) | {
-        key: value for key, value in (start.contract or {}).items() if value is not None
-    }
 
 
 def _answer_existing(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Transition:

@@ -25,6 +25,7 @@ from dw_core.engine.rows import (
     Timer,
     VersionMarker,
 )
+from dw_core.engine.update_rows import Update
 
 
 class WakeKey(NamedTuple):
@@ -71,6 +72,8 @@ class Transition(msgspec.Struct, kw_only=True):
     created_children: set[int] = set()
     groups: dict[int, Group] = {}
     created_groups: set[int] = set()
+    updates: dict[str, Update] = {}
+    created_updates: set[str] = set()
     markers: list[VersionMarker] = []
     commands: list[Command] = []
     metadata: Metadata | None = None

@@ -151,3 +151,21 @@ class WorkflowQuery(msgspec.Struct, frozen=True, kw_only=True):
     """``POST …/query/{query_name}``, instance and run (control-plane §13.2)."""
 
     input: Any = None
+
+
+class WorkflowUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST …/update/{update_name}``, instance and run (control-plane §13.3); every field is optional.
+
+    Raises ``Invalid`` for the removed ``wait_policy``; a null value counts as absent.
+    """
+
+    input: Any = None
+    request_id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    wait_for: Literal["accepted", "completed"] | None = None
+    wait_timeout_seconds: Seconds | None = None
+    wait_policy: Any = None
+    observability_context: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.wait_policy is not None:
+            raise Invalid({"wait_policy": ["This field has been removed. Use wait_for."]})

@@ -13,6 +13,7 @@ from dw_core.protocol.requests_control import (
     WorkflowSignal,
     WorkflowStart,
     WorkflowTerminate,
+    WorkflowUpdate,
 )
 from dw_core.routes.control import ADMINS, OPERATORS, control
 from dw_core.routes.route import Route
@@ -97,7 +98,7 @@ READS = (
 COMMANDS = (
     *_command("signal/{signal_name}", "signal", "signal", WorkflowSignal),
     *_command("query/{query_name}", "query", "query", WorkflowQuery, is_poll=True),
-    *_command("update/{update_name}", "update", "update"),
+    *_command("update/{update_name}", "update", "update", WorkflowUpdate, is_poll=True),
     *_command("cancel", "cancel", "cancel", WorkflowCancel),
     *_command("terminate", "terminate", "terminate", WorkflowTerminate),
     *_command("repair", "repair", "repair", WorkflowRepair),

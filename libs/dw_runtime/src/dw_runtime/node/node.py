@@ -87,7 +87,12 @@ class Node:
         self._listeners: dict[WakeKey, Callable[[], None]] = {}
         self.waiters = None if waiters is None else waiters(self.metrics)
         self.pump = Pump(
-            settings.stores.database_url, self.metrics, limits=self.limits, publish=self._publish, waiters=self.waiters
+            settings.stores.database_url,
+            self.metrics,
+            limits=self.limits,
+            publish=self._publish,
+            announce=self.announce,
+            waiters=self.waiters,
         )
         self._loops: dict[str, Background] = {"pump": self.pump}
         self._services: list[Background] = []

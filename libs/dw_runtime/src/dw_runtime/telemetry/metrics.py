@@ -124,6 +124,27 @@ QUERY_SECONDS: Final = MetricSpec(
     buckets=_SECONDS,
 )
 
+UPDATE_OUTCOMES: Final = ("accepted", "completed", "failed", "wait_timed_out", "refused")
+"""What the sender of an update was told; only one that asked to wait for completion can be told of a time-out."""
+
+UPDATE_SECONDS: Final = MetricSpec(
+    name="dw_update_seconds",
+    kind="histogram",
+    help="Time from an update's request to its response, validation and wait included.",
+    labels={"outcome": ", ".join(UPDATE_OUTCOMES)},
+    buckets=_SECONDS,
+)
+VALIDATION_OUTCOMES: Final = ("approved", "rejected", "no_verdict")
+"""What came of asking a worker whether an update may be accepted."""
+
+UPDATE_VALIDATION_SECONDS: Final = MetricSpec(
+    name="dw_update_validation_seconds",
+    kind="histogram",
+    help="Time from the request for a validator's verdict to the verdict, or to the end of the wait for it.",
+    labels={"outcome": ", ".join(VALIDATION_OUTCOMES)},
+    buckets=_SECONDS,
+)
+
 METRICS: Final = (
     REQUEST_SECONDS,
     REQUESTS_IN_FLIGHT,
@@ -143,6 +164,8 @@ METRICS: Final = (
     WAKE_LAG_SECONDS,
     WAKE_PUBLISH_FAILURES,
     QUERY_SECONDS,
+    UPDATE_SECONDS,
+    UPDATE_VALIDATION_SECONDS,
 )
 """Every metric, in the order of the reference page."""
 
@@ -179,6 +202,9 @@ class Metrics:
         self.wake_publish_failures = self._counter(WAKE_PUBLISH_FAILURES)
         queries = self._histogram(QUERY_SECONDS)
         self.query_seconds = {outcome: queries.labels(outcome) for outcome in QUERY_OUTCOMES}
+        updates, validations = self._histogram(UPDATE_SECONDS), self._histogram(UPDATE_VALIDATION_SECONDS)
+        self.update_seconds = {outcome: updates.labels(outcome) for outcome in UPDATE_OUTCOMES}
+        self.update_validation_seconds = {outcome: validations.labels(outcome) for outcome in VALIDATION_OUTCOMES}
 
     def request_observer(self, route: str) -> Callable[[int, float], None]:
         """The recorder of one route: takes HTTP status and seconds. Series appear with the first observation."""

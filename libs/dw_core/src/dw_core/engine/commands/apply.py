@@ -7,9 +7,9 @@ from typing import Any
 
 from dw_core.engine.children import start_child
 from dw_core.engine.closing import complete, continue_as_new, fail
+from dw_core.engine.commands.apply_update import invalid_commands, misplaced_update
 from dw_core.engine.commands.cancel_member import cancel_member, unknown_members
 from dw_core.engine.commands.groups import Path, group_members, is_selection, rebase
-from dw_core.engine.commands.metadata_fields import MEMO_FIELD
 from dw_core.engine.commands.parsed import (
     CancelSelectionOperation,
     CompleteWorkflow,
@@ -45,6 +45,9 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
     A re-sent parallel group is recognised by its recorded path and changes nothing (engine §0.1 rule 4), and so does a
     condition wait that is asked for again without news (engine §3.4). Any other batch consumes the open wait.
     """
+    misplaced = misplaced_update(task, batch)
+    if misplaced:
+        return invalid_commands(misplaced)
     if _is_resent_group(writer.snapshot, batch) or is_spurious(writer.run, task, batch):
         return None
     refused = (
@@ -140,13 +143,6 @@ def _conflicting_marker(snapshot: Snapshot, batch: Parsed) -> Rejection | None:
                 {f"commands.{index}.version": ["differs from the version recorded for this change_id"]}
             )
     return None
-
-
-def invalid_commands(errors: dict[str, list[str]]) -> Rejection:
-    """The refusal of a batch; ``errors`` has messages by field (worker-plane §8.8, for memo entries §9.3)."""
-    is_memo_only = bool(errors) and all(field.rpartition(".")[2] == MEMO_FIELD for field in errors)
-    reason = "workflow_memo_validation_failed" if is_memo_only else "validation_failed"
-    return Rejection(reason, "The request is invalid.", {"errors": errors, "validation_errors": errors})
 
 
 def _next_sequence(writer: RunWriter) -> int:

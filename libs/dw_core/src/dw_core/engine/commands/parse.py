@@ -13,8 +13,10 @@ from dw_core.engine.commands.metadata_fields import upsert_memo, upsert_search_a
 from dw_core.engine.commands.parsed import (
     LAST,
     CancelSelectionOperation,
+    CompleteUpdate,
     CompleteWorkflow,
     ContinueAsNew,
+    FailUpdate,
     FailWorkflow,
     OpenConditionWait,
     Parsed,
@@ -56,6 +58,7 @@ CONDITION_KEY_MAX = 128
 PARENT_CLOSE_POLICIES = ("abandon", "request_cancel", "terminate")
 CHILD_CANCELLATION_POLICIES = ("abandon",)
 SHOWN_TYPE_CHARACTERS = 64
+MESSAGE_MAX = 2**20
 _SELECTION_ID = re.compile(r"select-calls:[1-9][0-9]{0,14}:[1-9][0-9]{0,3}", re.ASCII)
 _CONDITION_KEY = re.compile(r"[A-Za-z0-9._:-]+", re.ASCII)
 
@@ -238,12 +241,35 @@ def _record_version_marker(fields: Fields) -> RecordVersionMarker | None:
     return RecordVersionMarker(change_id=change_id, version=version, min_supported=low, max_supported=high)
 
 
+def _complete_update(fields: Fields) -> CompleteUpdate | None:
+    named = fields.name("update_id", required=True)
+    result = fields.payload("result")
+    return None if named is None else CompleteUpdate(update_id=named, result=result or NULL_BLOB)
+
+
+def _fail_update(fields: Fields) -> FailUpdate | None:
+    named = fields.name("update_id", required=True)
+    message = fields.text("message", required=True, limit=MESSAGE_MAX)
+    exception_type = fields.text("exception_type", limit=1024)
+    exception_class = fields.text("exception_class", limit=1024)
+    non_retryable = fields.flag("non_retryable")
+    if named is None or message is None:
+        return None
+    return FailUpdate(
+        update_id=named,
+        message=message.replace("\0", "\ufffd"),
+        exception_type=exception_type,
+        exception_class=exception_class,
+        non_retryable=non_retryable,
+    )
+
+
 def _complete_workflow(fields: Fields) -> CompleteWorkflow:
     return CompleteWorkflow(result=fields.payload("result") or NULL_BLOB)
 
 
 def _fail_workflow(fields: Fields) -> FailWorkflow | None:
-    message = fields.text("message", required=True, limit=2**20)
+    message = fields.text("message", required=True, limit=MESSAGE_MAX)
     step = fields.integer("failed_step_sequence", minimum=1)
     execution = fields.text("failed_activity_execution_id")
     if (step is None) != (execution is None):
@@ -276,6 +302,8 @@ _PARSERS: dict[str, Callable[[Fields], WorkflowCommand | None]] = {
     "upsert_search_attributes": upsert_search_attributes,
     "upsert_memo": upsert_memo,
     "record_local_activity": record_local_activity,
+    "complete_update": _complete_update,
+    "fail_update": _fail_update,
     "complete_workflow": _complete_workflow,
     "fail_workflow": _fail_workflow,
     "continue_as_new": _continue_as_new,

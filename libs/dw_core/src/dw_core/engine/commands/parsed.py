@@ -142,6 +142,23 @@ class RecordLocalActivity(msgspec.Struct, frozen=True, kw_only=True):
     timeouts: Timeouts
 
 
+class CompleteUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """``complete_update``: a missing result is stored as the encoded null."""
+
+    update_id: str
+    result: str
+
+
+class FailUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """``fail_update``."""
+
+    update_id: str
+    message: str
+    exception_type: str | None = None
+    exception_class: str | None = None
+    non_retryable: bool = False
+
+
 class CompleteWorkflow(msgspec.Struct, frozen=True, kw_only=True):
     """``complete_workflow``: a missing result is stored as the encoded null."""
 
@@ -179,10 +196,13 @@ WorkflowCommand = (
     | UpsertSearchAttributes
     | UpsertMemo
     | RecordLocalActivity
+    | CompleteUpdate
+    | FailUpdate
     | CompleteWorkflow
     | FailWorkflow
     | ContinueAsNew
 )
+UPDATES = (CompleteUpdate, FailUpdate)
 TERMINAL = (CompleteWorkflow, FailWorkflow, ContinueAsNew)
 LAST = (*TERMINAL, OpenConditionWait)
 """Commands that nothing can follow: the workflow has ended, or is blocked on its condition."""
@@ -265,6 +285,20 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
                 case RecordLocalActivity():
                     needed["local_activities"] = "worker_capability_not_supported"
         return list(needed.items())
+
+    @property
+    def started_types(self) -> list[tuple[str, str]]:
+        """Queue and type of the runs the batch starts, as far as it names both."""
+        return [
+            (c.queue, c.workflow_type)
+            for c in self.commands
+            if isinstance(c, StartChildWorkflow | ContinueAsNew) and c.queue is not None and c.workflow_type is not None
+        ]
+
+    @property
+    def update_ids(self) -> list[str]:
+        """The updates the batch reports on."""
+        return [c.update_id for c in self.commands if isinstance(c, UPDATES)]
 
     @property
     def change_ids(self) -> list[str]:

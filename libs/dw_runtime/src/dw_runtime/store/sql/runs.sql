@@ -1,7 +1,7 @@
 -- name: describe_run
 -- One run with what its description needs: $1 namespace, $2 workflow id, $3 run id or null for the current run,
 -- $4 seconds of silence after which a worker counts as gone. No row means that there is no such workflow id; a null
--- run that the run is not one of its runs. A closed run's last event is the one that closed it.
+-- run that the run is not one of its runs. Only the end of open updates and what became of children follow the event that closed a run.
 SELECT
     i.run_count,
     r.run_id = i.current_run_id,
@@ -9,7 +9,11 @@ SELECT
     row_to_json(s)::text,
     (SELECT t.state FROM workflow_tasks t WHERE t.run_id = r.run_id AND t.kind = 0),
     CASE WHEN r.status = 'failed' THEN (
-        SELECT e.body FROM workflow_history_events e WHERE e.run_id = r.run_id AND e.sequence = r.last_history_sequence
+        SELECT e.body
+        FROM workflow_history_events e
+        WHERE e.run_id = r.run_id AND e.event_type NOT IN ('UpdateCompleted', 'ParentClosePolicyApplied')
+        ORDER BY e.sequence DESC
+        LIMIT 1
     ) END,
     dw_is_supported(r.namespace, r.queue, r.compatibility, $4::integer)
 FROM workflow_instances i
