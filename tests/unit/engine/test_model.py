@@ -10,6 +10,8 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from dw_core.engine.commands.parse import parse_commands
+from dw_core.engine.commands.parsed import ScheduleActivity
 from dw_core.engine.inputs import (
     AcknowledgeCancellation,
     ActivityInput,
@@ -333,6 +335,24 @@ class Engine(RuleBasedStateMachine):
         before = len(self.world.memory.tables["runs"])
         self._submit(*starts)
         assert len(self.world.memory.tables["runs"]) == before + (not was_known), "36: one start creates the run"
+
+    @rule(number=st.integers(0, 1), policy=POLICIES, wait=SECONDS)
+    def start_activity(self, number: int, policy: Json | None, wait: int | None) -> None:
+        """A standalone activity, now and then under an id that is taken."""
+        command = activity("a", retry_policy=policy, start_to_close_timeout=wait)
+        parsed, errors = parse_commands([command])
+        assert parsed is not None, errors
+        (scheduled,) = parsed.commands
+        assert isinstance(scheduled, ScheduleActivity)
+        before = self.world.memory.image()
+        reply = self.world.start_activity(
+            f"job{number}",
+            has_retry_policy=scheduled.has_retry_policy,
+            retry_policy=scheduled.retry_policy,
+            timeouts=scheduled.timeouts,
+        )
+        assert isinstance(reply, dict) or self.world.memory.image() == before, "a used id changes nothing"
+        self.watch.look()
 
     @rule(number=st.integers(0, 2), name=st.sampled_from("xy"), times=st.integers(1, 3), once=st.booleans())
     def signal(self, number: int, name: str, times: int, once: bool) -> None:

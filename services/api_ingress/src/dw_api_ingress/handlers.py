@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dw_api_ingress.activities import ActivityHandlers
+from dw_api_ingress.builds import BuildHandlers
 from dw_api_ingress.cancelling import CancellationHandlers
 from dw_api_ingress.ending import EndHandlers
 from dw_api_ingress.exporting import ExportHandlers
@@ -17,6 +19,8 @@ from dw_core.ids import NewId
 from dw_core.limits import Limits
 from dw_runtime.http.call import Handlers
 from dw_runtime.pump.pump import Pump
+from dw_runtime.store.reads.activities import ActivityReads
+from dw_runtime.store.reads.builds import Builds
 from dw_runtime.store.reads.namespaces import NamespaceReads
 from dw_runtime.store.reads.runs import RunReads
 
@@ -29,14 +33,16 @@ def control_handlers(
     limits: Limits,
     new_id: NewId,
     queries: QueryHandlers | None = None,
+    activities: ActivityReads | None = None,
+    builds: Builds | None = None,
     updates: UpdateHandlers | None = None,
     wait_for_history: WaitForHistory | None = None,
 ) -> Handlers:
     """Handlers of the control plane.
 
     ``new_id`` draws ULIDs for runs and commands. ``wait_for_history`` waits for news of a run at most some seconds;
-    without it a held history read looks again twice per second. Without ``queries`` or ``updates`` their routes answer
-    501.
+    without it a held history read looks again twice per second. Without ``queries``, ``activities``, ``builds`` or
+    ``updates`` their routes answer 501.
     """
     start = StartHandlers(pump, limits, new_id)
     signals = SignalHandlers(pump, runs, limits, new_id)
@@ -47,10 +53,14 @@ def control_handlers(
     history = HistoryHandlers(runs, wait_for_history)
     named = NamespaceHandlers(namespaces)
     asking = {} if queries is None else {"workflow_query": queries.current, "workflow_run_query": queries.named_run}
+    jobs = {} if activities is None else ActivityHandlers(pump, activities, new_id).by_route()
+    fleet = {} if builds is None else BuildHandlers(builds).by_route()
     updating = {} if updates is None else {"workflow_update": updates.send, "workflow_run_update": updates.send}
     return {
         **asking,
         **updating,
+        **jobs,
+        **fleet,
         "workflow_start": start.start,
         "workflow_signal": signals.send,
         "workflow_run_signal": signals.send,

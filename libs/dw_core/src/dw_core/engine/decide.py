@@ -32,6 +32,7 @@ from dw_core.engine.inputs import (
     RepairWorkflow,
     RequestCancellation,
     SignalWorkflow,
+    StartActivity,
     StartWorkflow,
     SweepTask,
     TakeDeliveries,
@@ -45,6 +46,7 @@ from dw_core.engine.renewals import decide_renew
 from dw_core.engine.repairs import decide_repair, decide_unblock
 from dw_core.engine.signals import decide_signal
 from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.standalone import decide_start_activity
 from dw_core.engine.starts import decide_start
 from dw_core.engine.terminating import decide_end
 from dw_core.engine.timers import decide_fire
@@ -59,6 +61,8 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
     Pure: the arguments are left as they are. Returns a transition to write, or a rejection that writes nothing.
     """
     match change:
+        case StartActivity():
+            return decide_start_activity(snapshot, change, now)
         case StartWorkflow():
             return decide_start(snapshot, change, now)
         case CompleteWorkflowTask():

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from dw_core.engine.commands.parsed import Parsed
-from dw_core.engine.rows import Details
+from dw_core.engine.rows import Details, RetryPolicy, Timeouts
 from dw_core.engine.sticky import StickyClaim
 
 
@@ -70,6 +70,19 @@ class StartWorkflow(InstanceInput, frozen=True, kw_only=True):
     fairness_key: str | None = None
     fairness_weight: int = 1
     compatibility: str | None = None
+
+
+class StartActivity(InstanceInput, frozen=True, kw_only=True):
+    """Start a standalone activity (control-plane §15.1); ``workflow_id`` is the activity's id."""
+
+    new_run_id: str
+    activity_type: str
+    activity_class: str | None = None
+    queue: str
+    details: Details
+    has_retry_policy: bool = False
+    retry_policy: RetryPolicy = RetryPolicy()
+    timeouts: Timeouts = Timeouts()
 
 
 class CommandInput(InstanceInput, frozen=True, kw_only=True):

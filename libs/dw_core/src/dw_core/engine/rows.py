@@ -32,6 +32,10 @@ class TaskState(enum.IntEnum):
     LEASED = 1
 
 
+STANDALONE_ACTIVITY = "dw.standalone_activity"
+"""The reserved workflow type of runs that host one activity (control-plane §15)."""
+
+
 class OpenWait(msgspec.Struct, kw_only=True):
     """The condition wait a run is blocked on; each opening is a wait of its own (engine §0.1 rule 7).
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dw_core.protocol.requests_control import BuildId
 from dw_core.routes.control import ADMINS, ANYONE_AUTHENTICATED, control
 from dw_core.routes.route import Route
 
@@ -65,8 +66,8 @@ FLEET = (
     control("GET", _QUEUE, "task_queue_describe", "Describe a task queue"),
     control("GET", f"{_QUEUE}/priority-fairness", "task_queue_priority_fairness", "Show priorities and fairness"),
     control("GET", f"{_QUEUE}/build-ids", "build_id_list", "List the builds of a queue"),
-    control("POST", f"{_QUEUE}/build-ids/drain", "build_id_drain", "Drain a build"),
-    control("POST", f"{_QUEUE}/build-ids/resume", "build_id_resume", "Resume a build"),
+    control("POST", f"{_QUEUE}/build-ids/drain", "build_id_drain", "Drain a build", request=BuildId),
+    control("POST", f"{_QUEUE}/build-ids/resume", "build_id_resume", "Resume a build", request=BuildId),
     control("POST", f"{_QUEUE}/build-ids/promote", "build_id_promote", "Promote a build"),
     control("GET", "/api/deployments", "deployment_list", "List deployments"),
     control("GET", "/api/deployments/{deployment}", "deployment_describe", "Describe a deployment"),

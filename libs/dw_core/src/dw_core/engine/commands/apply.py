@@ -64,7 +64,7 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
     for command in batch.commands:
         match command:
             case ScheduleActivity():
-                _schedule_activity(writer, command, source)
+                schedule_activity(writer, command, source)
             case StartTimer():
                 _start_timer(writer, command, source)
             case StartChildWorkflow():
@@ -155,7 +155,8 @@ def _after(now: datetime, seconds: int | None) -> datetime | None:
     return None if seconds is None else now + timedelta(seconds=seconds)
 
 
-def _schedule_activity(writer: RunWriter, command: ScheduleActivity, source: str) -> None:
+def schedule_activity(writer: RunWriter, command: ScheduleActivity, source: str | None) -> None:
+    """Open an activity with its task; ``source`` is the workflow task that scheduled it, if any."""
     run = writer.run
     sequence = _next_sequence(writer)
     path = rebase(command.path, sequence) if command.path else None

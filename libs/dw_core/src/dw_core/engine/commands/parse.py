@@ -29,6 +29,7 @@ from dw_core.engine.commands.parsed import (
     path_of,
 )
 from dw_core.engine.commands.policies import read_retry_policy, read_timeouts
+from dw_core.engine.rows import STANDALONE_ACTIVITY
 from dw_core.limits import PARALLEL_GROUP_LEAVES_MAX, SECONDS_MAX
 from dw_core.payloads.codec import EMPTY_LIST_BLOB, NULL_BLOB
 
@@ -130,6 +131,14 @@ def _schedule_activity(fields: Fields) -> ScheduleActivity | None:
     )
 
 
+def _workflow_type(fields: Fields, *, required: bool = False) -> str | None:
+    """The name of a workflow type; that of the hosts of activities is reserved."""
+    workflow_type = fields.name("workflow_type", required=required)
+    if workflow_type == STANDALONE_ACTIVITY:
+        fields.error("workflow_type", "is reserved")
+    return workflow_type
+
+
 def _start_timer(fields: Fields) -> StartTimer | None:
     delay = fields.integer("delay_seconds", minimum=0, maximum=SECONDS_MAX, required=True)
     path = read_path(fields, "timer")
@@ -137,7 +146,7 @@ def _start_timer(fields: Fields) -> StartTimer | None:
 
 
 def _start_child_workflow(fields: Fields) -> StartChildWorkflow | None:
-    workflow_type = fields.name("workflow_type", required=True)
+    workflow_type = _workflow_type(fields, required=True)
     policy = fields.choice("parent_close_policy", PARENT_CLOSE_POLICIES)
     cancellation = fields.choice("cancellation_policy", _CANCELLATION_POLICIES)
     execution = fields.integer("execution_timeout_seconds", minimum=1, maximum=SECONDS_MAX)
@@ -165,7 +174,7 @@ def _start_child_workflow(fields: Fields) -> StartChildWorkflow | None:
 
 def _continue_as_new(fields: Fields) -> ContinueAsNew:
     return ContinueAsNew(
-        workflow_type=fields.name("workflow_type"), queue=fields.name("queue"), arguments=fields.payload("arguments")
+        workflow_type=_workflow_type(fields), queue=fields.name("queue"), arguments=fields.payload("arguments")
     )
 
 
