@@ -303,7 +303,7 @@ class Engine(RuleBasedStateMachine):
         image = self.world.memory.image() if len(batch) == 1 else b""
         replies = self.world.transact(batch)
         for change, reply in zip(batch, replies, strict=True):
-            self._check_reply(change, reply)
+            self._check_reply(change, reply, is_alone=len(batch) == 1)
         if len(batch) == 1 and _changes_nothing(batch[0], replies[0]):
             assert self.world.memory.image() == image, "18, 25: a refusal changes nothing"
         self.answered.extend(zip(batch, replies, strict=True))
@@ -311,12 +311,12 @@ class Engine(RuleBasedStateMachine):
         self.world.dispatched.clear()
         self.watch.look()
 
-    def _check_reply(self, change: Input, reply: Reply) -> None:
+    def _check_reply(self, change: Input, reply: Reply, *, is_alone: bool) -> None:
         if isinstance(change, StartWorkflow) and isinstance(reply, dict):
             assert self.world.memory.instances[NAMESPACE, change.workflow_id] == reply["run_id"], "34, 36"
         if isinstance(change, HeartbeatActivity) and isinstance(reply, dict) and reply["can_continue"]:
             assert reply["run_closed_at"] is None, "30: a heartbeat never continues a closed run"
-        if isinstance(change, RenewActivityLease) and isinstance(reply, dict):
+        if is_alone and isinstance(change, RenewActivityLease) and isinstance(reply, dict):
             assert not self.world.run(change.run_id).is_terminal, "30: a lease of a closed run is never renewed"
 
     @initialize()

@@ -124,7 +124,8 @@ def decide_complete(snapshot: Snapshot, report: CompleteWorkflowTask, now: datet
         run.status = "waiting"
         if is_undelivered(run) and writer.transition.events:
             # What was decided before the cancellation could be delivered is recorded now; the next claim delivers it.
-            writer.wake_for_recorded(run.last_history_sequence, held.resume or {})
+            context = {} if update_of(held) is not None else held.resume or {}
+            writer.wake_for_recorded(run.last_history_sequence, context)
     _succeed(run)
     reply = identify(report) | {
         "outcome": "completed",
