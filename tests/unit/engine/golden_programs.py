@@ -25,7 +25,7 @@ from tests.unit.engine.invariants import Watch
 from tests.unit.engine.world import QUEUE, World, accepted, completion, failed_task
 
 Json = dict[str, Any]
-CLASSES: dict[str, Any] = {cls.__workflow_name__: cls for cls in golden_workflows()}
+CLASSES: dict[str, Any] = {found.__workflow_name__: found for found in golden_workflows()}
 ROUNDS_MAX = 100
 
 

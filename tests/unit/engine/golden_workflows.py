@@ -360,7 +360,7 @@ class Fails:
         raise ValueError("the workflow's own fault")
 
 
-def golden_workflows() -> list[type]:
+def golden_workflows() -> list[Any]:
     """Every workflow of the golden histories, for ``durable-workflow-replay-verify --workflows``."""
     return [
         found

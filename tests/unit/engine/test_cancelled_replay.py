@@ -92,12 +92,24 @@ class Chooses:
         return keys
 
 
-CANCELLED: list[Any] = [
-    *(cls for cls in WORKFLOWS if cls not in (Listens, Selects, Updated)),
-    CleansUp,
-    Swallows,
-    Chooses,
-]
+@workflow.defn(name="has-children")
+class HasChildren:
+    """Children that are told to cancel, waited for, and left alone."""
+
+    def run(self, ctx: WorkflowContext, count: int) -> Steps:
+        for number in range(count):
+            yield ctx.start_child_workflow("swallows", [number], cancellation_policy="try_cancel")
+            yield ctx.start_child_workflow("cleans-up", [1], cancellation_policy="wait_cancellation_completed")
+            yield [
+                ctx.start_child_workflow("swallows", [1], cancellation_policy="try_cancel"),
+                ctx.start_child_workflow("swallows", [2], parent_close_policy="request_cancellation"),
+                ctx.start_child_workflow("cleans-up", [1], cancellation_policy="wait_cancellation_completed"),
+            ]
+        return count
+
+
+_OTHERS = [cls for cls in WORKFLOWS if cls not in (Listens, Selects, Updated)]
+CANCELLED: list[Any] = [*_OTHERS, CleansUp, Swallows, Chooses, HasChildren]
 """Without calls that take no number: a condition that already holds when it is waited for, a selection's member that
 has ended when it is awaited. Right before the call that a delivery interrupts, the SDK takes it for that one."""
 

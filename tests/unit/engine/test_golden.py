@@ -48,7 +48,7 @@ def test_every_fixture_belongs_to_a_program() -> None:
 
 
 def test_the_published_verifier_replays_every_history() -> None:
-    command = [Path(sys.executable).with_name("durable-workflow-replay-verify"), FOLDER]
+    command = [str(Path(sys.executable).with_name("durable-workflow-replay-verify")), str(FOLDER)]
     command += ["--workflows", "tests.unit.engine.golden_workflows:golden_workflows", "--strict-missing-families"]
     root = Path(__file__).parents[3]
     environ = os.environ | {"PYTHONPATH": str(root)}

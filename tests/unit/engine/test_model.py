@@ -10,6 +10,8 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from dw_core.engine.commands.parse import parse_commands
+from dw_core.engine.commands.parsed import ScheduleActivity
 from dw_core.engine.commands.stream_fields import NewItem, OutputDirective
 from dw_core.engine.inputs import (
     AcknowledgeCancellation,
@@ -317,7 +319,7 @@ class Engine(RuleBasedStateMachine):
         image = self.world.memory.image() if len(batch) == 1 else b""
         replies = self.world.transact(batch)
         for change, reply in zip(batch, replies, strict=True):
-            self._check_reply(change, reply)
+            self._check_reply(change, reply, is_alone=len(batch) == 1)
         if len(batch) == 1 and _changes_nothing(batch[0], replies[0]):
             assert self.world.memory.image() == image, "18, 25: a refusal changes nothing"
         self.answered.extend(zip(batch, replies, strict=True))
@@ -325,12 +327,12 @@ class Engine(RuleBasedStateMachine):
         self.world.dispatched.clear()
         self.watch.look()
 
-    def _check_reply(self, change: Input, reply: Reply) -> None:
+    def _check_reply(self, change: Input, reply: Reply, *, is_alone: bool) -> None:
         if isinstance(change, StartWorkflow) and isinstance(reply, dict):
             assert self.world.memory.instances[NAMESPACE, change.workflow_id] == reply["run_id"], "34, 36"
         if isinstance(change, HeartbeatActivity) and isinstance(reply, dict) and reply["can_continue"]:
             assert reply["run_closed_at"] is None, "30: a heartbeat never continues a closed run"
-        if isinstance(change, RenewActivityLease) and isinstance(reply, dict):
+        if is_alone and isinstance(change, RenewActivityLease) and isinstance(reply, dict):
             assert not self.world.run(change.run_id).is_terminal, "30: a lease of a closed run is never renewed"
 
     @initialize()
@@ -349,6 +351,24 @@ class Engine(RuleBasedStateMachine):
         before = len(self.world.memory.tables["runs"])
         self._submit(*starts)
         assert len(self.world.memory.tables["runs"]) == before + (not was_known), "36: one start creates the run"
+
+    @rule(number=st.integers(0, 1), policy=POLICIES, wait=SECONDS)
+    def start_activity(self, number: int, policy: Json | None, wait: int | None) -> None:
+        """A standalone activity, now and then under an id that is taken."""
+        command = activity("a", retry_policy=policy, start_to_close_timeout=wait)
+        parsed, errors = parse_commands([command])
+        assert parsed is not None, errors
+        (scheduled,) = parsed.commands
+        assert isinstance(scheduled, ScheduleActivity)
+        before = self.world.memory.image()
+        reply = self.world.start_activity(
+            f"job{number}",
+            has_retry_policy=scheduled.has_retry_policy,
+            retry_policy=scheduled.retry_policy,
+            timeouts=scheduled.timeouts,
+        )
+        assert isinstance(reply, dict) or self.world.memory.image() == before, "a used id changes nothing"
+        self.watch.look()
 
     @rule(number=st.integers(0, 2), name=st.sampled_from("xy"), times=st.integers(1, 3), once=st.booleans())
     def signal(self, number: int, name: str, times: int, once: bool) -> None:

@@ -38,6 +38,7 @@ from dw_core.engine.inputs import (
     RepairWorkflow,
     RequestCancellation,
     SignalWorkflow,
+    StartActivity,
     StartWorkflow,
     SweepTask,
     TakeDeliveries,
@@ -180,6 +181,20 @@ class World:
         reply = self.submit(self.start_input(workflow_id, **changes))
         assert isinstance(reply, dict), reply
         return str(reply["run_id"])
+
+    def start_activity(self, activity_id: str = "job", **changes: Any) -> Reply:
+        """Start a standalone activity."""
+        run_id = self.new_id()
+        fields: Json = {
+            "namespace": NAMESPACE,
+            "workflow_id": activity_id,
+            "command_id": self.new_id(),
+            "new_run_id": run_id,
+            "activity_type": "a",
+            "queue": QUEUE,
+            "details": Details(run_id=run_id, arguments=EMPTY_LIST_BLOB),
+        }
+        return self.submit(StartActivity(**(fields | changes)))
 
     def terminate(self, workflow_id: str = "w", reason: str | None = None, request_id: str | None = None) -> Reply:
         """Terminate the current run of a workflow id."""

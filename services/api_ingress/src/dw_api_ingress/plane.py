@@ -17,8 +17,11 @@ from dw_core.limits import UPDATE_WAIT_MAX_SECONDS
 from dw_core.queries.task import answer_key
 from dw_runtime.http.call import Handlers
 from dw_runtime.node.node import Node, new_id
+from dw_runtime.store.reads.activities import ActivityReads
+from dw_runtime.store.reads.builds import Builds
 from dw_runtime.store.reads.namespaces import NamespaceReads
 from dw_runtime.store.reads.queries import QueryReads
+from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
 from dw_runtime.store.reads.streams import StreamReads
 from dw_runtime.store.reads.updates import UpdateReads
@@ -49,7 +52,10 @@ def control_plane(node: Node) -> Handlers:
     )
     return control_handlers(
         runs=runs,
+        activities=ActivityReads(node.database),
+        builds=Builds(node.database, stale_after_seconds=stale_after),
         namespaces=NamespaceReads(node.database),
+        retention=RetentionStore(node.database),
         pump=node.pump,
         limits=node.limits,
         new_id=new_id,

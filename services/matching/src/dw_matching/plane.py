@@ -24,6 +24,7 @@ from dw_matching.query_handlers import QueryTaskHandlers
 from dw_matching.query_recovery import QueryRecovery
 from dw_matching.registry import Registry
 from dw_matching.seats import Grant
+from dw_matching.tidying import Tidying
 from dw_matching.validation_bridge import UpdateValidations
 from dw_matching.validation_handlers import UpdateValidationHandlers
 from dw_matching.workflow_bridge import WorkflowTasks
@@ -39,6 +40,7 @@ log = structlog.get_logger(__name__)
 
 SWEEP_SECONDS = 2.0
 SWEEP_LIMIT = 200
+TIDYING_SECONDS = 300.0
 
 
 class WorkerPlane:
@@ -94,6 +96,7 @@ class WorkerPlane:
             announce=node.announce,
         )
         self._lookout = Lookout(node.database, self.broker, interval_seconds=settings.polling.poll_interval_ms / 1000)
+        self.tidying = Tidying(node.database, interval_seconds=TIDYING_SECONDS)
         self.sweeper = Sweeper(
             node.database,
             node.pump,
@@ -189,6 +192,7 @@ class WorkerPlane:
             "registry": self.registry,
             "lookout": self._lookout,
             "sweeper": self.sweeper,
+            "tidying": self.tidying,
             "query-claimer": self._query_claimer,
             "query-recovery": self.query_recovery,
         }
@@ -201,6 +205,7 @@ class WorkerPlane:
         self.query_recovery.start()
         self._lookout.start()
         self.sweeper.start()
+        self.tidying.start()
 
     async def drain(self) -> None:
         """Not ready any more; end every held poll and hold no more; return when nothing is in flight."""
@@ -212,6 +217,7 @@ class WorkerPlane:
     async def close(self) -> None:
         """Stop the loops, finish the pump, close the stores. No request is running any more."""
         await self.sweeper.stop()
+        await self.tidying.stop()
         await self._lookout.stop()
         await self.registry.stop()
         await self._query_claimer.stop()

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from dw_core.engine.cancellation import forwarded
 from dw_core.engine.commands.groups import Path, group_members
 from dw_core.engine.commands.parsed import StartChildWorkflow
 from dw_core.engine.opening import deadline, open_run
@@ -15,7 +16,7 @@ from dw_core.engine.writer import Resume, RunWriter
 from dw_core.ids import child_call_id, derived_ulid, link_id
 from dw_core.protocol.timestamps import wire_time
 
-ABANDON = "abandon"
+ABANDON, ASK = "abandon", "request_cancellation"
 
 
 def start_child(writer: RunWriter, sequence: int, path: Path | None, command: StartChildWorkflow, source: str) -> None:
@@ -166,6 +167,33 @@ def tell_parent(writer: RunWriter, kind: str, body: dict[str, Any]) -> None:
     )
 
 
+def ask_to_cancel(writer: RunWriter, call: ChildCall, reason: str | None) -> None:
+    """Send a cancellation request to a child: that of this run when it has one, else one of its own."""
+    _tell_child(writer, call, "cancellation", forwarded(writer.run, reason, writer.now))
+
+
+def cancel_call(writer: RunWriter, call: ChildCall) -> None:
+    """The run no longer waits for a child that it has asked to cancel (engine §6.12); the caller counts the leaf."""
+    closed = copy.copy(call)
+    closed.status, closed.closed_at = "cancelled", writer.now
+    writer.put_child(closed)
+    writer.run.open_child_count -= 1
+    message = "The child workflow was asked to cancel."
+    failure = {"failure_category": "cancelled", "exception_class": "ChildWorkflowCancelled", "message": message}
+    writer.append("ChildRunCancelled", call_members(call) | failure)
+
+
+def _closing(run: Run, policy: str) -> dict[str, Any]:
+    parent = {"parent_workflow_id": run.workflow_id, "parent_run_id": run.run_id}
+    return parent | {"policy": policy, "reason": run.closed_reason}
+
+
+def _tell_child(writer: RunWriter, call: ChildCall, kind: str, body: dict[str, Any]) -> None:
+    writer.transition.deliveries.append(
+        Delivery(run_id=call.current_run_id, kind=kind, body=body, created_at=writer.now)
+    )
+
+
 def let_go(writer: RunWriter, *, is_continued: bool) -> None:
     """The run has closed: apply the parent-close policy of every open child, best effort and in order.
 
@@ -178,19 +206,10 @@ def let_go(writer: RunWriter, *, is_continued: bool) -> None:
         writer.put_child(closed)
         if policy == ABANDON:
             continue
-        writer.transition.deliveries.append(
-            Delivery(
-                run_id=call.current_run_id,
-                kind="parent_closed",
-                body={
-                    "policy": policy,
-                    "parent_workflow_id": writer.run.workflow_id,
-                    "parent_run_id": writer.run.run_id,
-                    "reason": writer.run.closed_reason,
-                },
-                created_at=writer.now,
-            )
-        )
+        if policy == ASK:
+            ask_to_cancel(writer, call, "The parent workflow has closed.")
+        else:
+            _tell_child(writer, call, "parent_closed", _closing(writer.run, policy))
         writer.append(
             "ParentClosePolicyApplied",
             {

@@ -86,6 +86,27 @@ def fail(writer: RunWriter, task: Task, command: FailWorkflow) -> None:
     _close_run(writer, "failed", "failed", None if is_retried else known)
 
 
+def close_host(writer: RunWriter, activity: Activity, event_type: str, outcome: dict[str, Any]) -> None:
+    """The activity of a standalone run has ended with this event: so does its run (engine §5)."""
+    if event_type == "ActivityCompleted":
+        output = {"output": outcome["result"], "payload_codec": "avro"}
+        writer.append("WorkflowCompleted", output)
+        writer.run.output = outcome["result"]
+        _close_run(writer, "completed", "completed", output)
+        return
+    members = ("failure_category", "non_retryable", "exception_type", "exception_class", "message", "exception")
+    payload: dict[str, Any] = {
+        "failure_id": f"{writer.run.run_id}.f",
+        "source_kind": "activity_execution",
+        "source_id": execution_id(activity.run_id, activity.sequence),
+        "timeout_kind": outcome.get("timeout_kind"),
+        **{name: outcome.get(name) for name in members},
+    }
+    known = {key: value for key, value in payload.items() if value is not None}
+    writer.append("WorkflowFailed", known)
+    _close_run(writer, "failed", "failed", known)
+
+
 def _finish_cancelled(writer: RunWriter, task: Task, request: Cancellation) -> None:
     cancel_open_work(writer, request.request_id)
     members = ended_by_command(writer.run, "cancelled", request.request_id, request.reason)

@@ -11,6 +11,7 @@ from dw_core.engine.claims import decide_claim_by_id
 from dw_core.engine.closing import decide_time_out
 from dw_core.engine.deliveries import decide_deliveries
 from dw_core.engine.delivering import decide_acknowledge, decide_deliver
+from dw_core.engine.history_limits import decide_overfull
 from dw_core.engine.inputs import (
     AcknowledgeCancellation,
     AppendMessage,
@@ -22,6 +23,7 @@ from dw_core.engine.inputs import (
     CompleteActivity,
     CompleteWorkflowTask,
     DeliverCancellation,
+    EndOverfullRun,
     FailActivity,
     FailWorkflowTask,
     FireTimer,
@@ -34,6 +36,7 @@ from dw_core.engine.inputs import (
     RepairWorkflow,
     RequestCancellation,
     SignalWorkflow,
+    StartActivity,
     StartWorkflow,
     SweepTask,
     TakeDeliveries,
@@ -49,6 +52,7 @@ from dw_core.engine.renewals import decide_renew
 from dw_core.engine.repairs import decide_repair, decide_unblock
 from dw_core.engine.signals import decide_signal
 from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.standalone import decide_start_activity
 from dw_core.engine.starts import decide_start
 from dw_core.engine.terminating import decide_end
 from dw_core.engine.timers import decide_fire
@@ -63,6 +67,8 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
     Pure: the arguments are left as they are. Returns a transition to write, or a rejection that writes nothing.
     """
     match change:
+        case StartActivity():
+            return decide_start_activity(snapshot, change, now)
         case StartWorkflow():
             return decide_start(snapshot, change, now)
         case CompleteWorkflowTask():
@@ -107,6 +113,8 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
             return decide_acknowledge(snapshot, change, now)
         case UpdateWorkflow():
             return decide_update(snapshot, change, now, limits)
+        case EndOverfullRun():
+            return decide_overfull(snapshot, change, now, limits)
         case TimeOutRun():
             return decide_time_out(snapshot, change, now)
         case TakeDeliveries():

@@ -13,7 +13,7 @@ import msgspec
 
 from dw_core.engine.commands.parsed import Parsed
 from dw_core.engine.commands.stream_fields import OutputDirective
-from dw_core.engine.rows import Details
+from dw_core.engine.rows import Details, RetryPolicy, Timeouts
 from dw_core.engine.sticky import StickyClaim
 
 
@@ -72,6 +72,19 @@ class StartWorkflow(InstanceInput, frozen=True, kw_only=True):
     fairness_key: str | None = None
     fairness_weight: int = 1
     compatibility: str | None = None
+
+
+class StartActivity(InstanceInput, frozen=True, kw_only=True):
+    """Start a standalone activity (control-plane §15.1); ``workflow_id`` is the activity's id."""
+
+    new_run_id: str
+    activity_type: str
+    activity_class: str | None = None
+    queue: str
+    details: Details
+    has_retry_policy: bool = False
+    retry_policy: RetryPolicy = RetryPolicy()
+    timeouts: Timeouts = Timeouts()
 
 
 class CommandInput(InstanceInput, frozen=True, kw_only=True):
@@ -308,6 +321,12 @@ class ChangeOutputStream(RunInput, frozen=True, kw_only=True):
 
     workflow_id: str
     directive: OutputDirective
+
+
+class EndOverfullRun(RunInput, frozen=True, kw_only=True):
+    """A run whose history is full and whose code wants to go on; re-checked under the lock."""
+
+    NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_WORK | Need.DETAILS
 
 
 class TakeDeliveries(RunInput, frozen=True, kw_only=True):

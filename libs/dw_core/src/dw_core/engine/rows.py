@@ -32,6 +32,10 @@ class TaskState(enum.IntEnum):
     LEASED = 1
 
 
+STANDALONE_ACTIVITY = "dw.standalone_activity"
+"""The reserved workflow type of runs that host one activity (control-plane §15)."""
+
+
 class OpenWait(msgspec.Struct, kw_only=True):
     """The condition wait a run is blocked on; each opening is a wait of its own (engine §0.1 rule 7).
 
@@ -313,7 +317,8 @@ class Delivery(msgspec.Struct, kw_only=True):
     """What one run has done to another: written by the first, taken by the second under its own lock.
 
     ``kind`` is ``child_closed`` or ``child_continued``, about the call ``sequence`` of the run it is meant for, or
-    ``parent_closed``, for a child. ``ordinal`` is given by the database and orders what one run is sent.
+    ``parent_closed`` or ``cancellation``, for a child. ``ordinal`` is given by the database and orders what one run is
+    sent.
     """
 
     run_id: str

@@ -10,6 +10,7 @@ import msgspec
 
 from dw_core.engine.commands.groups import Path, is_selection
 from dw_core.engine.rows import (
+    STANDALONE_ACTIVITY,
     Activity,
     ChildCall,
     Details,
@@ -364,8 +365,12 @@ class RunWriter:
     # -- end ---------------------------------------------------------------------------------------------------------
 
     def finish(self, reply: dict[str, Any] | Rejection) -> Transition:
-        """Open the one follow-up task the run needs, and hand over the transition."""
-        if not self.run.is_terminal and self.workflow_task is None:
+        """Open the one follow-up task the run needs, and hand over the transition.
+
+        The host of a standalone activity needs none.
+        """
+        is_host = self.run.workflow_type == STANDALONE_ACTIVITY
+        if not self.run.is_terminal and self.workflow_task is None and not is_host:
             self._follow_up()
         self.transition.reply = reply
         return self.transition

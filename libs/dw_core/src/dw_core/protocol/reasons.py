@@ -59,6 +59,7 @@ REASONS: dict[str, int] = {
     "run_cancelled": 409,
     "run_terminated": 409,
     "activity_not_running": 409,
+    "activity_not_found": 404,
     # query tasks
     "query_not_found": 404,
     "rejected_unknown_query": 404,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dw_core.protocol.requests_control import (
+    ActivityStart,
     MessageAppend,
     OutputAppend,
     OutputClose,
@@ -156,7 +157,7 @@ IMPORTS = (
 )
 
 ACTIVITIES = (
-    _gated("POST", "/api/activities", "activity_start", "Start a standalone activity"),
+    _gated("POST", "/api/activities", "activity_start", "Start a standalone activity", request=ActivityStart),
     _gated("GET", "/api/activities", "activity_list", "List standalone activities"),
     _gated("GET", "/api/activities/{activity_id}", "activity_describe", "Describe a standalone activity"),
 )

@@ -26,6 +26,7 @@ from dw_core.engine.commands.parsed import (
     UpsertMemo,
     UpsertSearchAttributes,
 )
+from dw_core.engine.history_limits import exceeded
 from dw_core.engine.local_activities import record_local_activity
 from dw_core.engine.message_streams import advance_streams
 from dw_core.engine.metadata_updates import refuse_metadata, update_memo, update_search_attributes
@@ -68,7 +69,7 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
     for command in batch.commands:
         match command:
             case ScheduleActivity():
-                _schedule_activity(writer, command, source)
+                schedule_activity(writer, command, source)
             case StartTimer():
                 _start_timer(writer, command, source)
             case StartChildWorkflow():
@@ -108,6 +109,7 @@ def _is_resent_group(snapshot: Snapshot, batch: Parsed) -> bool:
 
 def _over_limit(writer: RunWriter, batch: Parsed, limits: Limits) -> Rejection | None:
     checks = (
+        ("payload_size_bytes", batch.largest_payload, limits.payload_size_bytes),
         ("command_batch_size", len(batch.commands), limits.command_batch_size),
         (
             "pending_activity_count",
@@ -123,11 +125,7 @@ def _over_limit(writer: RunWriter, batch: Parsed, limits: Limits) -> Rejection |
     )
     for kind, value, limit in checks:
         if limit and value > limit:
-            return Rejection(
-                "structural_limit_exceeded",
-                f"The batch would exceed the limit {kind}.",
-                {"outcome": "rejected", "limit_kind": kind, "current_value": value, "configured_limit": limit},
-            )
+            return exceeded(kind, value, limit)
     return None
 
 
@@ -159,7 +157,8 @@ def _after(now: datetime, seconds: int | None) -> datetime | None:
     return None if seconds is None else now + timedelta(seconds=seconds)
 
 
-def _schedule_activity(writer: RunWriter, command: ScheduleActivity, source: str) -> None:
+def schedule_activity(writer: RunWriter, command: ScheduleActivity, source: str | None) -> None:
+    """Open an activity with its task; ``source`` is the workflow task that scheduled it, if any."""
     run = writer.run
     sequence = _next_sequence(writer)
     path = rebase(command.path, sequence) if command.path else None

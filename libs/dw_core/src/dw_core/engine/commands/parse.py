@@ -30,6 +30,7 @@ from dw_core.engine.commands.parsed import (
 )
 from dw_core.engine.commands.policies import read_retry_policy, read_timeouts
 from dw_core.engine.commands.stream_fields import StreamPosition, read_directive
+from dw_core.engine.rows import STANDALONE_ACTIVITY
 from dw_core.limits import PARALLEL_GROUP_LEAVES_MAX, SECONDS_MAX
 from dw_core.payloads.codec import EMPTY_LIST_BLOB, NULL_BLOB
 
@@ -56,8 +57,7 @@ _SCOPE: dict[str, frozenset[str]] = {
 
 
 CONDITION_KEY_MAX = 128
-PARENT_CLOSE_POLICIES = ("abandon", "request_cancel", "terminate")
-CHILD_CANCELLATION_POLICIES = ("abandon",)
+PARENT_CLOSE_POLICIES = ("abandon", "request_cancel", "request_cancellation", "terminate")
 SHOWN_TYPE_CHARACTERS = 64
 MESSAGE_MAX = 2**20
 _SELECTION_ID = re.compile(r"select-calls:[1-9][0-9]{0,14}:[1-9][0-9]{0,3}", re.ASCII)
@@ -140,6 +140,14 @@ def _schedule_activity(fields: Fields) -> ScheduleActivity | None:
     )
 
 
+def _workflow_type(fields: Fields, *, required: bool = False) -> str | None:
+    """The name of a workflow type; that of the hosts of activities is reserved."""
+    workflow_type = fields.name("workflow_type", required=required)
+    if workflow_type == STANDALONE_ACTIVITY:
+        fields.error("workflow_type", "is reserved")
+    return workflow_type
+
+
 def _start_timer(fields: Fields) -> StartTimer | None:
     delay = fields.integer("delay_seconds", minimum=0, maximum=SECONDS_MAX, required=True)
     path = read_path(fields, "timer")
@@ -147,9 +155,9 @@ def _start_timer(fields: Fields) -> StartTimer | None:
 
 
 def _start_child_workflow(fields: Fields) -> StartChildWorkflow | None:
-    workflow_type = fields.name("workflow_type", required=True)
+    workflow_type = _workflow_type(fields, required=True)
     policy = fields.choice("parent_close_policy", PARENT_CLOSE_POLICIES)
-    cancellation = fields.choice("cancellation_policy", CHILD_CANCELLATION_POLICIES)
+    cancellation = fields.choice("cancellation_policy", _CANCELLATION_POLICIES)
     execution = fields.integer("execution_timeout_seconds", minimum=1, maximum=SECONDS_MAX)
     single = fields.integer("run_timeout_seconds", minimum=1, maximum=SECONDS_MAX)
     if execution is not None and single is not None and single > execution:
@@ -175,7 +183,7 @@ def _start_child_workflow(fields: Fields) -> StartChildWorkflow | None:
 
 def _continue_as_new(fields: Fields) -> ContinueAsNew:
     return ContinueAsNew(
-        workflow_type=fields.name("workflow_type"), queue=fields.name("queue"), arguments=fields.payload("arguments")
+        workflow_type=_workflow_type(fields), queue=fields.name("queue"), arguments=fields.payload("arguments")
     )
 
 

@@ -73,6 +73,11 @@ class StartChildWorkflow(msgspec.Struct, frozen=True, kw_only=True):
     run_timeout_seconds: int | None = None
     path: list[dict[str, Any]] | None = None
 
+    @property
+    def needs_cooperation(self) -> bool:
+        """Whether its policies ask for cooperative cancellation, which the worker must have declared."""
+        return self.cancellation_policy not in (None, "abandon") or self.parent_close_policy == "request_cancellation"
+
 
 class RecordSideEffect(msgspec.Struct, frozen=True, kw_only=True):
     """``record_side_effect``: the blob is stored as sent; ``output`` is what it does to an output stream."""
@@ -256,6 +261,13 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
         return isinstance(self.commands[-1], ContinueAsNew | FailWorkflow)
 
     @property
+    def largest_payload(self) -> int:
+        """Bytes of the largest payload of the batch."""
+        blobs = [getattr(c, name, None) for c in self.commands for name in ("arguments", "result", "blob")]
+        blobs += [item.payload for output in self.outputs for item in output.items]
+        return max((len(blob) * 3 // 4 for blob in blobs if isinstance(blob, str)), default=0)
+
+    @property
     def cancelled_members(self) -> list[CancelSelectionOperation]:
         """The members of selections that the batch cancels."""
         return [c for c in self.commands if isinstance(c, CancelSelectionOperation)]
@@ -302,6 +314,8 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
                     needed["typed_search_attributes"] = "typed_search_attributes_unavailable"
                 case ScheduleActivity(cancellation_policy=policy) if policy is not None:
                     needed["cooperative_cancellation"] = "activity_cancellation_policy_not_supported"
+                case StartChildWorkflow() if command.needs_cooperation:
+                    needed["cooperative_cancellation"] = "child_cancellation_policy_not_supported"
                 case RecordLocalActivity():
                     needed["local_activities"] = "worker_capability_not_supported"
         return list(needed.items())

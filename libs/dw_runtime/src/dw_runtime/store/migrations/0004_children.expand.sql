@@ -36,7 +36,7 @@ CREATE INDEX workflow_child_calls_open ON workflow_child_calls (run_id, sequence
 CREATE TABLE workflow_deliveries (
     run_id text COLLATE "C" NOT NULL,
     ordinal bigint GENERATED ALWAYS AS IDENTITY,
-    kind text NOT NULL CHECK (kind IN ('child_closed', 'child_continued', 'parent_closed')),
+    kind text NOT NULL CHECK (kind IN ('child_closed', 'child_continued', 'parent_closed', 'cancellation')),
     sequence bigint NOT NULL,
     body json NOT NULL,
     created_at timestamptz NOT NULL,
