@@ -149,7 +149,10 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "read_metadata": (rows({"run_id": RUN_ID}), json.dumps(["seed-1"])),
     "write_metadata": (rows({"run_id": RUN_ID, "memo": {}, "search_attributes": {}}),),
     "fix_attribute_types": (rows({"namespace": "seed-1", "name": "New", "type": "int"}),),
-    "read_streams": (rows({"run_id": RUN_ID, "unconsumed": True}, STREAM | {"unconsumed": False, "message_id": "m1"}),),
+    "read_streams": (
+        rows({"run_id": RUN_ID, "unconsumed": True}, STREAM | {"unconsumed": False, "message_id": "m1"}),
+        60,
+    ),
     "write_streams": (rows(STREAM | {"last_position": 1, "cursor_position": 0, "duplicate_count": 0}),),
     "record_messages": (rows(STREAM | {"position": 9, "message_id": "new", "arguments": ""}),),
     "describe_streams": ("seed-1", "w-1", "in"),

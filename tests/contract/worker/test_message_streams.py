@@ -137,6 +137,18 @@ async def test_a_worker_that_has_not_said_so_reports_no_streams(client: Client) 
     assert (await client.complete(task, WAIT, message_stream_waits=waits)).status == 200
 
 
+async def test_a_message_is_refused_while_no_live_worker_could_read_it(client: Client) -> None:
+    await client.start()
+    refused = await append(client)
+    assert (refused.status, refused.json["reason"]) == (409, "message_stream_not_supported")
+    assert refused.json["detail"] and refused.json["remediation"]
+    await client.start("alone", task_queue="nobody")
+    answer = await client.control("POST", "/workflows/alone/message-streams/in/messages", {"message_id": "m1"})
+    assert answer.status == 202
+    await client.register("w-2", capabilities=["message_streams"])
+    assert (await append(client)).status == 202
+
+
 async def test_a_position_beyond_the_last_refuses_the_completion(reader: Client) -> None:
     cursors = [{"stream_name": "in", "through_position": 1}]
     answer = await reader.complete(await reader.take(), schedule(), message_stream_cursors=cursors)

@@ -159,6 +159,7 @@ class Memory:
         self.details: dict[str, Json] = {}
         self.inbox: list[Json] = []
         self.offered: dict[str, Json] = {}
+        self.without_readers: set[str] = set()
         self.deliveries: list[Json] = []
         self._ordinals = 0
         self.touched: set[str] = set()
@@ -410,7 +411,7 @@ class Memory:
         types = [row for row in self.tables["attribute_types"].values() if row["namespace"] in _rows(namespaces)]
         return [(_cell(found), _cell(types))]
 
-    def _read_streams(self, named: str) -> list[Row]:
+    def _read_streams(self, named: str, _silence: str) -> list[Row]:
         wanted: dict[tuple[str, str], bool] = {}
         ids: set[Key] = set()
         for row in _rows(named):
@@ -430,7 +431,8 @@ class Memory:
                 found.append(message)
             elif (*key[:3], message["message_id"]) in ids:
                 found.append(message | {"arguments": None})
-        return [(_cell(streams), _cell(found))]
+        unread = [run_id for key, run_id in self.instances.items() if key in wanted and key[1] in self.without_readers]
+        return [(_cell(streams), _cell(found), _cell(unread))]
 
     def _read_outputs(self, run_ids: str, keys: str) -> list[Row]:
         named = {(k["run_id"], k["stream_name"], k["idempotency_key"]) for k in _rows(keys)}

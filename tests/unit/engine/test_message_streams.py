@@ -97,6 +97,15 @@ def test_a_request_id_belongs_to_one_message(world: World) -> None:
     assert stream(world)["last_position"] == 1
 
 
+def test_a_message_that_no_live_worker_could_read_is_refused(world: World) -> None:
+    world.start()
+    world.memory.without_readers = {"w"}
+    refused = rejected(world.append())
+    assert (refused.reason, refused.fields["message_id"]) == ("message_stream_not_supported", "m1")
+    world.memory.without_readers = set()
+    assert accepted(world.append())["position"] == 1
+
+
 def test_an_unknown_workflow_has_no_streams(world: World) -> None:
     assert rejected(world.append("nobody")).reason == "instance_not_found"
 

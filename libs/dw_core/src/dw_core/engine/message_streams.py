@@ -48,7 +48,9 @@ def decide_append(snapshot: Snapshot, command: AppendMessage, now: datetime, lim
     writer = begin(snapshot, command, "message", intent, members, now)
     if not isinstance(writer, RunWriter):
         return writer
-    refused = _over_limits(snapshot, command, writer.run, members, limits)
+    refused = _without_reader(snapshot, command, members) or _over_limits(
+        snapshot, command, writer.run, members, limits
+    )
     if refused is not None:
         return refused
     return _accept(writer, command, intent)
@@ -73,6 +75,16 @@ def _again(snapshot: Snapshot, command: AppendMessage, known: StreamMessage, now
     message = f"The message id {command.message_id} was already used for other arguments."
     del reply["reason"]
     return writer.finish(Rejection("message_identity_conflict", message, reply | refusal))
+
+
+def _without_reader(snapshot: Snapshot, command: AppendMessage, members: dict[str, Any]) -> Rejection | None:
+    """A message that no worker of today could consume is refused; without any worker it waits for one."""
+    if not snapshot.has_no_reader:
+        return None
+    detail = "Live workers serve the workflow, and none of them declares the capability message_streams."
+    remedy = "Run workers whose SDK has message streams, or send a signal instead."
+    fields = {"workflow_id": command.workflow_id, "outcome": None, "detail": detail, "remediation": remedy}
+    return Rejection("message_stream_not_supported", detail, fields | members)
 
 
 def _over_limits(

@@ -36,6 +36,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     ``deliveries`` what other runs have left for this one, ``details`` what its start has fixed, ``metadata`` and the
     ``attribute_types`` of the namespace are there for updates of them. ``updates`` are the open ones by id,
     ``streams`` are all message streams of the workflow id, ``messages`` the named or unconsumed ones by their key,
+    ``has_no_reader`` says that workers are there for a new message and none of them understands message streams,
     ``outputs`` all output streams of the run, ``output_items`` offsets by the key of an item that may be repeated.
     ``contract`` what the run declared at its start, ``offered`` what a new run would. :meth:`fold` replaces rows by a
     transition's after images, so that the next input of the same batch decides on what the previous one did.
@@ -61,6 +62,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     attribute_types: dict[str, str] = {}
     streams: dict[str, MessageStream] = {}
     messages: dict[str, StreamMessage] = {}
+    has_no_reader: bool = False
     outputs: dict[str, OutputStream] = {}
     output_items: dict[str, int] = {}
 

@@ -93,6 +93,7 @@ REASONS: dict[str, int] = {
     "selected_run_not_current": 409,
     # streams
     "message_identity_conflict": 409,
+    "message_stream_not_supported": 409,
     "stream_not_found": 404,
     "invalid_stream_name": 400,
     "stream_closed": 409,

@@ -18,8 +18,10 @@ from dw_core.engine.inputs import (
 )
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.stream_rows import KnownItem, MessageStream, OutputStream, StreamMessage
+from dw_core.limits import COMMAND_CONTRACT_SILENCE_SECONDS
 from dw_runtime.store.link import Call, Rows
 
+_decode_texts = msgspec.json.Decoder(list[str]).decode
 _decode_streams = msgspec.json.Decoder(list[MessageStream]).decode
 _decode_messages = msgspec.json.Decoder(list[StreamMessage]).decode
 _decode_outputs = msgspec.json.Decoder(list[OutputStream]).decode
@@ -32,7 +34,7 @@ def stream_calls(batch: Sequence[Input]) -> list[Call]:
     calls: list[Call] = []
     asked = [_asked(change) for change in batch if Need.STREAMS in change.needs]
     if asked:
-        calls.append(("read_streams", _encode(asked).decode()))
+        calls.append(("read_streams", _encode(asked).decode(), str(COMMAND_CONTRACT_SILENCE_SECONDS)))
     directives = [(change.run_id, directive) for change in batch for directive in _directives(change)]
     if directives:
         runs = list(dict.fromkeys(run_id for run_id, _ in directives))
@@ -71,18 +73,22 @@ def _directives(change: Input) -> Collection[OutputDirective]:
 def fill_streams(snapshots: Iterable[Snapshot], calls: Sequence[Call], found: Sequence[Rows]) -> None:
     """Give each snapshot what its run or its workflow id has, a copy of its own."""
     held = [snapshot for snapshot in snapshots if snapshot.run is not None]
-    for (name, *_), ((first, second),) in zip(calls, found, strict=True):
+    for (name, *_), (row,) in zip(calls, found, strict=True):
         if name == "read_streams":
-            _fill_messages(held, first, second)
+            _fill_messages(held, *row)
         else:
-            _fill_outputs(held, first, second)
+            _fill_outputs(held, *row)
 
 
-def _fill_messages(held: list[Snapshot], streams: bytes | None, messages: bytes | None) -> None:
+def _fill_messages(
+    held: list[Snapshot], streams: bytes | None, messages: bytes | None, without_readers: bytes | None
+) -> None:
     found = _decode_streams(streams or b"[]")
     kept = _decode_messages(messages or b"[]")
-    for snapshot in held if found else ():
+    unread = _decode_texts(without_readers or b"[]")
+    for snapshot in held if found or unread else ():
         assert snapshot.run is not None
+        snapshot.has_no_reader = snapshot.run.run_id in unread
         owner = (snapshot.run.namespace, snapshot.run.workflow_id)
         snapshot.streams = {s.stream_name: s for s in found if (s.namespace, s.workflow_id) == owner}
         snapshot.messages = {m.key: m for m in kept if (m.namespace, m.workflow_id) == owner}

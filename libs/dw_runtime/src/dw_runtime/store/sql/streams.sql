@@ -1,7 +1,9 @@
 -- name: read_streams
 -- The message streams of the workflow ids in $1, a JSON array of {run_id, unconsumed} or {namespace, workflow_id,
 -- unconsumed, stream_name, message_id}, and of their messages those that are named or, where unconsumed, all that are
--- still to be consumed, then with their arguments; each as one JSON array.
+-- still to be consumed, then with their arguments; each as one JSON array. The third one are the current runs of
+-- workflow ids with a new message for streams that nobody has consumed of yet, whose live workers (heard of within $2
+-- seconds) all lack message streams.
 WITH asked AS MATERIALIZED (
     SELECT COALESCE(k.namespace, r.namespace) AS namespace, COALESCE(k.workflow_id, r.workflow_id) AS workflow_id,
            k.unconsumed, k.stream_name, k.message_id
@@ -42,6 +44,25 @@ SELECT
                   AND u.position = m.position
             )
         ) m
+    ),
+    (
+        SELECT json_agg(DISTINCT r.run_id)
+        FROM asked a
+        JOIN workflow_instances i ON i.namespace = a.namespace AND i.workflow_id = a.workflow_id
+        JOIN workflow_runs r ON r.run_id = i.current_run_id
+        WHERE a.message_id IS NOT NULL
+          AND NOT EXISTS (
+              SELECT 1
+              FROM streams s
+              WHERE s.namespace = a.namespace AND s.workflow_id = a.workflow_id AND s.cursor_position > 0
+          )
+          AND NOT (
+              SELECT COALESCE(bool_or('message_streams' = ANY(w.capabilities)), true)
+              FROM worker_registrations w
+              WHERE w.namespace = r.namespace AND w.task_queue = r.queue
+                AND (w.supported_workflow_types = '{}' OR r.workflow_type = ANY(w.supported_workflow_types))
+                AND w.last_heartbeat_at > dw_now() - make_interval(secs => $2::integer)
+          )
     );
 
 -- name: write_streams
