@@ -27,7 +27,6 @@ from dw_core.protocol.timestamps import wire_time
 from dw_runtime.http.call import Call, Handlers, Reply
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
-from dw_runtime.store.reads.runs import RunReads
 from dw_runtime.store.reads.streams import End, StreamReads
 from dw_runtime.telemetry.metrics import Metrics
 
@@ -37,11 +36,8 @@ _OFFSET_MAX = 2**53 - 1
 class OutputStreamHandlers:
     """Reads, follows, appends to and ends output streams; a reader that waits costs no statement of its own."""
 
-    def __init__(
-        self, pump: Pump, runs: RunReads, streams: StreamReads, ends: Watching[None], metrics: Metrics
-    ) -> None:
+    def __init__(self, pump: Pump, streams: StreamReads, ends: Watching[None], metrics: Metrics) -> None:
         self._pump = pump
-        self._runs = runs
         self._streams = streams
         self._ends = ends
         self._metrics = metrics

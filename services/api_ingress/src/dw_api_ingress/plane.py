@@ -60,7 +60,7 @@ def control_plane(node: Node) -> Handlers:
         limits=node.limits,
         new_id=new_id,
         messages=MessageStreamHandlers(node.pump, streams, node.metrics, new_id),
-        outputs=OutputStreamHandlers(node.pump, runs, streams, ends, node.metrics),
+        outputs=OutputStreamHandlers(node.pump, streams, ends, node.metrics),
         queries=QueryHandlers(
             node.database,
             answers,

@@ -32,7 +32,7 @@ class _Appended(msgspec.Struct):
 def decide_output(snapshot: Snapshot, change: ChangeOutputStream, now: datetime) -> Outcome:
     """Append to or close a stream of a run from outside; also after the run has closed.
 
-    Raises nothing: a refusal is ``run_not_found``, ``stream_not_found``, ``stream_closed``, ``stream_errored``,
+    Refused with ``run_not_found``, ``stream_not_found``, ``stream_closed``, ``stream_errored``,
     ``stream_full`` or ``structural_limit_exceeded``, and changes nothing.
     """
     run = snapshot.run
@@ -73,7 +73,7 @@ def describe_stream(stream: OutputStream) -> dict[str, Any]:
     }
 
 
-def write_output(writer: RunWriter, index: int, directive: OutputDirective, source: str) -> Rejection | None:
+def _write(writer: RunWriter, index: int, directive: OutputDirective, source: str) -> Rejection | None:
     """Do what the ``index``-th command of a batch says; ``source`` is its task."""
     done = _change(writer, directive, BY_WORKFLOW, directive.identity or source)
     if not isinstance(done, Rejection):
@@ -84,11 +84,11 @@ def write_output(writer: RunWriter, index: int, directive: OutputDirective, sour
     return Rejection("validation_failed", "The request is invalid.", {"errors": errors, "validation_errors": errors})
 
 
-def refuse_outputs(writer: RunWriter, batch: Parsed, source: str) -> Rejection | None:
+def write_outputs(writer: RunWriter, batch: Parsed, source: str) -> Rejection | None:
     """Write to the output streams of a batch, or say why all of it is refused."""
     for index, command in enumerate(batch.commands):
         if isinstance(command, RecordSideEffect) and command.output is not None:
-            refused = write_output(writer, index, command.output, source)
+            refused = _write(writer, index, command.output, source)
             if refused is not None:
                 return refused
     return None

@@ -30,7 +30,7 @@ from dw_core.engine.history_limits import exceeded
 from dw_core.engine.local_activities import record_local_activity
 from dw_core.engine.message_streams import advance_streams
 from dw_core.engine.metadata_updates import refuse_metadata, update_memo, update_search_attributes
-from dw_core.engine.output_streams import recorded, refuse_outputs
+from dw_core.engine.output_streams import recorded, write_outputs
 from dw_core.engine.rows import Activity, Group, Run, Task, TaskKind, VersionMarker
 from dw_core.engine.selections import add_leaf, new_selection
 from dw_core.engine.snapshot import Snapshot
@@ -59,7 +59,7 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
         or _conflicting_marker(writer.snapshot, batch)
         or refuse_metadata(writer.snapshot, batch, limits)
         or unknown_members(writer.snapshot, batch)
-        or refuse_outputs(writer, batch, source)
+        or write_outputs(writer, batch, source)
     )
     if refused is not None:
         return refused
