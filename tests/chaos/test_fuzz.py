@@ -12,12 +12,13 @@ from urllib.parse import quote, urlsplit
 import msgspec
 import pytest
 
+from dw_core.payloads.codec import encode_blob
 from dw_core.routes.catalogue import ROUTES
 from dw_core.routes.route import Plane, Route
 from tests.chaos.checker import fingerprint
 from tests.chaos.client import HEADERS, PAYLOAD, Answer, Json, exchange
 from tests.chaos.cluster import TOKEN, Cluster, Process
-from tests.chaos.workers import schedule
+from tests.chaos.workers import leaf, schedule
 from tests.harness.databases import migrated_database
 from tests.harness.waiting import eventually
 
@@ -77,12 +78,94 @@ RAW: list[bytes] = [
     b'"text"',
     b"\x00",
 ]
+_SELECTION: Json = {
+    "parallel_group_id": "select-calls:1:1",
+    "parallel_group_kind": "timer",
+    "parallel_group_mode": "select",
+    "parallel_group_base_sequence": 1,
+    "parallel_group_size": 1,
+    "parallel_group_index": 0,
+    "selection_member_key": "k",
+    "selection_member_index": 0,
+    "selection_member_base_sequence": 1,
+    "selection_member_size": 1,
+    "selection_member_kind": "timer",
+}
 COMMANDS: list[Json] = [
     schedule(queue=QUEUE),
+    schedule(queue=QUEUE, **leaf(1, 1, 0)),
     {"type": "record_side_effect", "result": PAYLOAD},
+    {
+        "type": "record_side_effect",
+        "result": PAYLOAD,
+        "workflow_stream": {
+            "operation": "append",
+            "stream_name": "s",
+            "items": [{"payload": PAYLOAD, "idempotency_key": "k", "item_type": "t", "content_type": "c"}],
+            "command_identity": "i",
+            "command_ordinal": 1,
+            "max_pending_items": 10,
+        },
+    },
     {"type": "record_version_marker", "change_id": "c", "version": 1, "min_supported": 0, "max_supported": 2},
     {"type": "fail_workflow", "message": "m", "exception": {"a": 1}},
     {"type": "start_timer", "delay_seconds": 1},
+    {"type": "start_timer", "delay_seconds": 1, **_SELECTION, "parallel_group_path": [_SELECTION]},
+    {
+        "type": "start_child_workflow",
+        "workflow_type": "t",
+        "queue": QUEUE,
+        "arguments": PAYLOAD,
+        "parent_close_policy": "terminate",
+        "cancellation_policy": "try_cancel",
+        "retry_policy": {"max_attempts": 2, "backoff_seconds": [1], "non_retryable_error_types": ["T"]},
+        "execution_timeout_seconds": 60,
+        "run_timeout_seconds": 30,
+    },
+    {
+        "type": "open_condition_wait",
+        "condition_key": "k",
+        "condition_definition_fingerprint": "f",
+        "condition_wait_occurrence_id": "o",
+        "timeout_seconds": 5,
+    },
+    {
+        "type": "cancel_selection_operation",
+        "selection_group_id": "select-calls:1:1",
+        "member_key": "k",
+        "member_index": 0,
+        "member_base_sequence": 1,
+        "member_size": 1,
+        "operation_kind": "timer",
+        "operation_identity": "i",
+    },
+    {
+        "type": "upsert_search_attributes",
+        "attributes": {"Name": "v", "Number": 3, "List": ["a"]},
+        "attribute_types": {"Name": "keyword", "Number": "int"},
+    },
+    {"type": "upsert_memo", "entries": {"codec": "avro", "blob": encode_blob({"a": 1, "b": None})}},
+    {
+        "type": "record_local_activity",
+        "activity_type": "a",
+        "outcome": "failed",
+        "message": "m",
+        "exception_type": "T",
+        "retry_policy": {"max_attempts": 1},
+        "attempts": [
+            {
+                "attempt_number": 1,
+                "outcome": "failed",
+                "message": "m",
+                "exception_type": "T",
+                "duration_ms": 5,
+                "heartbeats": [{"elapsed_ms": 1, "details": {"a": 1}}],
+            }
+        ],
+    },
+    {"type": "complete_update", "update_id": "u", "result": PAYLOAD},
+    {"type": "fail_update", "update_id": "u", "message": "m", "exception_type": "T", "exception_class": "C"},
+    {"type": "continue_as_new", "workflow_type": "t", "queue": QUEUE, "arguments": PAYLOAD},
 ]
 
 
@@ -170,6 +253,18 @@ class Fuzzer:
             "commands": [self._rng.choice(COMMANDS)],
             "failure": {"message": "m"},
             "next_history_page_token": "MQ",
+            "message_stream_cursors": [{"stream_name": "s", "through_position": 0}],
+            "message_stream_waits": [{"stream_name": "s", "after_position": 0}],
+            "message_id": f"m-{self._rng.getrandbits(60)}",
+            "items": [{"payload": PAYLOAD, "idempotency_key": "k"}],
+            "activity_type": "chaos.activity",
+            "sequence": 1,
+            "call_kind": "activity",
+            "request_id": f"r-{self._rng.getrandbits(60)}",
+            "memo": {"a": 1},
+            "search_attributes": {"Name": "v"},
+            "query_task_attempt": 1,
+            "update_validation_attempt": 1,
             "workflow_id": f"fuzz-{self._rng.getrandbits(60)}",
         }
         names = [field.encode_name for field in msgspec.structs.fields(route.request)]

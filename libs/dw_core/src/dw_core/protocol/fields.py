@@ -29,8 +29,8 @@ PageSize = Annotated[int, Meta(ge=1, le=1000)]
 HeartbeatSeconds = Annotated[int, Meta(ge=1, le=3600)]
 """Seconds between two worker heartbeats (worker-plane §6.1)."""
 
-WorkflowId = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[a-zA-Z0-9._:-]+$")]
+WorkflowId = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[a-zA-Z0-9._:-]+\Z")]
 """A workflow id chosen by a client (control-plane §12)."""
 
-StreamName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,128}$")]
+StreamName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,128}\Z")]
 """A message stream (worker-plane §8.8)."""

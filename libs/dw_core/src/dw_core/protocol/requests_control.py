@@ -48,7 +48,7 @@ class WorkflowStart(msgspec.Struct, frozen=True, kw_only=True):
     execution_timeout_seconds: Seconds | None = None
     run_timeout_seconds: Seconds | None = None
     priority: Annotated[int, Meta(ge=0, le=9)] | None = None
-    fairness_key: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,64}$")] | None = None
+    fairness_key: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,64}\Z")] | None = None
     fairness_weight: Annotated[int, Meta(ge=1, le=1000)] | None = None
     build_id: Annotated[str, Meta(max_length=255)] | None = None
     compatibility: Annotated[str, Meta(max_length=255)] | None = None
