@@ -25,10 +25,12 @@ from dw_core.engine.rows import (
 )
 from dw_core.engine.transition import Transition
 from dw_core.engine.update_rows import OfferedContract, Update
+from dw_core.sessions.session import Session
 
 
 class Snapshot(msgspec.Struct, kw_only=True):
-    """Sparse: holds the run and the rows its inputs asked for. ``run`` is None when there is no such run.
+    """Sparse: holds the run and the rows its inputs asked for. ``run`` is None when there is no such run; ``sessions``
+    are those of attempts that report, by id.
 
     ``tasks`` are open tasks by number; ``activities``, ``timers``, ``children`` and ``groups`` go by workflow sequence;
     ``receipts`` and ``attempts`` are answers already given, ``kept`` commands by the request ids that inputs repeat,
@@ -56,6 +58,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     attempts: dict[tuple[int, int], Attempt] = {}
     metadata: Metadata | None = None
     attribute_types: dict[str, str] = {}
+    sessions: dict[str, Session] = {}
 
     @property
     def workflow_task(self) -> Task | None:

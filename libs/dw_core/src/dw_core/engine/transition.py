@@ -26,6 +26,7 @@ from dw_core.engine.rows import (
     VersionMarker,
 )
 from dw_core.engine.update_rows import Update
+from dw_core.sessions.session import SessionRenewal
 
 
 class WakeKey(NamedTuple):
@@ -51,7 +52,8 @@ class Transition(msgspec.Struct, kw_only=True):
     recorded (a completion that finds its run past the deadline). ``tasks`` maps a task number to its after image, or
     to None when the task has closed. ``created`` lists the numbers that are new in this transition;
     ``acknowledged`` are closed attempts whose ``cancellation`` has changed. ``spawned`` are the runs that this one has
-    started: children and successors. ``deliveries`` are for other runs.
+    started: children and successors. ``deliveries`` are for other runs. ``session_renewals`` follow heartbeats;
+    ``freed`` are queues on which the end of an attempt may let another activity of its session start.
     """
 
     run: Run
@@ -83,6 +85,8 @@ class Transition(msgspec.Struct, kw_only=True):
     deliveries: list[Delivery] = []
     deliveries_taken: list[int] = []
     spawned: list[Transition] = []
+    session_renewals: list[SessionRenewal] = []
+    freed: set[WakeKey] = set()
 
     @property
     def changes_anything(self) -> bool:

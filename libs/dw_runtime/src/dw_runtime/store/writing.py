@@ -22,8 +22,9 @@ from dw_core.engine.rows import (
     Timer,
     VersionMarker,
 )
-from dw_core.engine.transition import Transition
+from dw_core.engine.transition import Transition, WakeKey
 from dw_core.engine.update_rows import Update
+from dw_core.sessions.session import SessionRenewal
 from dw_runtime.store.link import Call
 from dw_runtime.store.loading import encode_rows
 
@@ -61,6 +62,8 @@ class WriteSet(msgspec.Struct):
     inbox: dict[str, list[InboxEvent]] = {}
     deliveries: list[Delivery] = []
     taken: list[TaskKey] = []
+    session_renewals: list[SessionRenewal] = []
+    freed: set[WakeKey] = set()
 
     def add(self, transition: Transition) -> None:
         """Merge one more transition; transitions of one run come in the order they were decided."""
@@ -94,6 +97,8 @@ class WriteSet(msgspec.Struct):
             is_new = sequence in transition.created_children or (run_id, sequence) in self.new_children
             (self.new_children if is_new else self.children)[run_id, sequence] = call
         self.deliveries.extend(transition.deliveries)
+        self.session_renewals.extend(transition.session_renewals)
+        self.freed |= transition.freed
         self.taken.extend((run_id, ordinal) for ordinal in transition.deliveries_taken)
         for base, group in transition.groups.items():
             is_new = base in transition.created_groups or (run_id, base) in self.new_groups
@@ -182,6 +187,8 @@ class WriteSet(msgspec.Struct):
             calls.append(("write_metadata", encode_rows(self.metadata.values())))
         if self.attribute_types:
             calls.append(("fix_attribute_types", encode_rows(self.attribute_types)))
+        if self.session_renewals:
+            calls.append(("renew_sessions", encode_rows(self.session_renewals)))
         if buffered:
             calls.append(("fill_inboxes", encode_rows(buffered)))
         return calls

@@ -9,6 +9,8 @@ import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.process_collector import ProcessCollector
 
+from dw_core.sessions.session import SessionLoss
+
 
 class MetricSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A metric as it is documented and registered.
@@ -145,6 +147,19 @@ UPDATE_VALIDATION_SECONDS: Final = MetricSpec(
     buckets=_SECONDS,
 )
 
+SESSION_ADMISSIONS: Final = MetricSpec(
+    name="dw_worker_session_admissions_total",
+    kind="counter",
+    help="Times a worker was given a session, or another activity of one it holds.",
+    labels={"outcome": "created, reused, reacquired"},
+)
+SESSIONS_LOST: Final = MetricSpec(
+    name="dw_worker_sessions_lost_total",
+    kind="counter",
+    help="Worker sessions that were taken from their holder.",
+    labels={"reason": "ttl_expired, lease_expired, worker_heartbeat_stale"},
+)
+
 METRICS: Final = (
     REQUEST_SECONDS,
     REQUESTS_IN_FLIGHT,
@@ -166,6 +181,8 @@ METRICS: Final = (
     QUERY_SECONDS,
     UPDATE_SECONDS,
     UPDATE_VALIDATION_SECONDS,
+    SESSION_ADMISSIONS,
+    SESSIONS_LOST,
 )
 """Every metric, in the order of the reference page."""
 
@@ -205,6 +222,10 @@ class Metrics:
         updates, validations = self._histogram(UPDATE_SECONDS), self._histogram(UPDATE_VALIDATION_SECONDS)
         self.update_seconds = {outcome: updates.labels(outcome) for outcome in UPDATE_OUTCOMES}
         self.update_validation_seconds = {outcome: validations.labels(outcome) for outcome in VALIDATION_OUTCOMES}
+
+        admissions, lost = self._counter(SESSION_ADMISSIONS), self._counter(SESSIONS_LOST)
+        self.session_admissions = {name: admissions.labels(name) for name in ("created", "reused", "reacquired")}
+        self.sessions_lost = {reason: lost.labels(reason.value) for reason in SessionLoss}
 
     def request_observer(self, route: str) -> Callable[[int, float], None]:
         """The recorder of one route: takes HTTP status and seconds. Series appear with the first observation."""
