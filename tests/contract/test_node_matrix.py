@@ -73,6 +73,8 @@ SERVED = frozenset(
         "workflow_run_describe",
         "workflow_history",
         "workflow_history_export",
+        "system_retention",
+        "system_retention_pass",
         "workflow_signal",
         "workflow_run_signal",
         "workflow_cancel",

@@ -12,6 +12,7 @@ from dw_api_ingress.listing import ListingHandlers
 from dw_api_ingress.namespaces import NamespaceHandlers
 from dw_api_ingress.querying import QueryHandlers
 from dw_api_ingress.repairing import RepairHandlers
+from dw_api_ingress.retention import RetentionHandlers
 from dw_api_ingress.signaling import SignalHandlers
 from dw_api_ingress.starting import StartHandlers
 from dw_api_ingress.updating import UpdateHandlers
@@ -22,6 +23,7 @@ from dw_runtime.pump.pump import Pump
 from dw_runtime.store.reads.activities import ActivityReads
 from dw_runtime.store.reads.builds import Builds
 from dw_runtime.store.reads.namespaces import NamespaceReads
+from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
 
 
@@ -36,6 +38,7 @@ def control_handlers(
     activities: ActivityReads | None = None,
     builds: Builds | None = None,
     updates: UpdateHandlers | None = None,
+    retention: RetentionStore | None = None,
     wait_for_history: WaitForHistory | None = None,
 ) -> Handlers:
     """Handlers of the control plane.
@@ -52,12 +55,14 @@ def control_handlers(
     listing = ListingHandlers(runs)
     history = HistoryHandlers(runs, wait_for_history)
     named = NamespaceHandlers(namespaces)
+    pruning = {} if retention is None else _retention(retention)
     asking = {} if queries is None else {"workflow_query": queries.current, "workflow_run_query": queries.named_run}
     jobs = {} if activities is None else ActivityHandlers(pump, activities, new_id).by_route()
     fleet = {} if builds is None else BuildHandlers(builds).by_route()
     updating = {} if updates is None else {"workflow_update": updates.send, "workflow_run_update": updates.send}
     return {
         **asking,
+        **pruning,
         **updating,
         **jobs,
         **fleet,
@@ -81,3 +86,8 @@ def control_handlers(
         "namespace_list": named.all,
         "namespace_describe": named.describe,
     }
+
+
+def _retention(store: RetentionStore) -> Handlers:
+    handlers = RetentionHandlers(store)
+    return {"system_retention": handlers.status, "system_retention_pass": handlers.run_pass}

@@ -18,6 +18,7 @@ from dw_runtime.store.reads.activities import ActivityReads
 from dw_runtime.store.reads.builds import Builds
 from dw_runtime.store.reads.namespaces import NamespaceReads
 from dw_runtime.store.reads.queries import QueryReads
+from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
 from dw_runtime.store.reads.updates import UpdateReads
 
@@ -46,6 +47,7 @@ def control_plane(node: Node) -> Handlers:
         activities=ActivityReads(node.database),
         builds=Builds(node.database, stale_after_seconds=stale_after),
         namespaces=NamespaceReads(node.database),
+        retention=RetentionStore(node.database),
         pump=node.pump,
         limits=node.limits,
         new_id=new_id,

@@ -86,7 +86,7 @@ def capabilities(*, compression: bool) -> dict[str, Any]:
         "schedule_max_runs": False,
         "search_attributes": False,
         "history_export": True,
-        "history_retention": False,
+        "history_retention": True,
         "continue_as_new": True,
         "child_workflows": True,
         "activity_timeouts": True,

@@ -140,6 +140,13 @@ class WorkflowRepair(msgspec.Struct, frozen=True, kw_only=True):
     request_id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
 
 
+class RetentionPass(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST /api/system/retention/pass`` (control-plane §22): only these runs, and at most ``limit``."""
+
+    run_ids: Annotated[list[Annotated[str, Meta(min_length=1, max_length=128)]], Meta(max_length=100)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=100)] | None = None
+
+
 class WorkflowRequestCancellation(msgspec.Struct, frozen=True, kw_only=True):
     """``POST …/request-cancellation``, instance and run (control-plane §13.6); every field is optional."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dw_core.protocol.requests_control import BuildId
+import msgspec
+
+from dw_core.protocol.requests_control import BuildId, RetentionPass
 from dw_core.routes.control import ADMINS, ANYONE_AUTHENTICATED, control
 from dw_core.routes.route import Route
 
@@ -96,8 +98,8 @@ SEARCH_ATTRIBUTES = (
 )
 
 
-def _system(method: str, suffix: str, name: str, summary: str) -> Route:
-    return control(method, f"/api/system/{suffix}", f"system_{name}", summary, principals=ADMINS)
+def _system(method: str, suffix: str, name: str, summary: str, request: type[msgspec.Struct] | None = None) -> Route:
+    return control(method, f"/api/system/{suffix}", f"system_{name}", summary, principals=ADMINS, request=request)
 
 
 SYSTEM = (
@@ -112,7 +114,7 @@ SYSTEM = (
     _system("GET", "activity-timeouts", "activity_timeouts", "Show expired activities"),
     _system("POST", "activity-timeouts/pass", "activity_timeout_pass", "Enforce activity timeouts"),
     _system("GET", "retention", "retention", "Show expired runs"),
-    _system("POST", "retention/pass", "retention_pass", "Prune expired runs"),
+    _system("POST", "retention/pass", "retention_pass", "Prune expired runs", RetentionPass),
     _system("GET", "external-payload-cleanup", "external_payload_cleanup", "Show payloads that may be removed"),
     _system("POST", "external-payload-cleanup/pass", "external_payload_cleanup_pass", "Remove unreferenced payloads"),
 )

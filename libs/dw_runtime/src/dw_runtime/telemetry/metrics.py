@@ -69,6 +69,9 @@ PUMP_SPLITS: Final = MetricSpec(
     kind="counter",
     help="Batches that a database error split into single inputs.",
 )
+RUNS_PRUNED: Final = MetricSpec(
+    name="dw_runs_pruned_total", kind="counter", help="Closed runs removed because their retention was over."
+)
 COMMITS: Final = MetricSpec(name="dw_store_commits_total", kind="counter", help="Transactions committed.")
 STATEMENTS: Final = MetricSpec(name="dw_store_statements_total", kind="counter", help="SQL statements sent.")
 POOL_IN_USE: Final = MetricSpec(
@@ -168,6 +171,7 @@ METRICS: Final = (
     PUMP_BATCH_SECONDS,
     PUMP_QUEUE_INPUTS,
     PUMP_SPLITS,
+    RUNS_PRUNED,
     COMMITS,
     STATEMENTS,
     POOL_IN_USE,
@@ -204,6 +208,7 @@ class Metrics:
         self.pump_batch_seconds = self._histogram(PUMP_BATCH_SECONDS)
         self.pump_queue_inputs = self._gauge(PUMP_QUEUE_INPUTS)
         self.pump_splits = self._counter(PUMP_SPLITS)
+        self.runs_pruned = self._counter(RUNS_PRUNED)
         self.commits = self._counter(COMMITS)
         self.statements = self._counter(STATEMENTS)
         self.pool_in_use = self._gauge(POOL_IN_USE)

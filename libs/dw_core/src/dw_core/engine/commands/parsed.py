@@ -245,6 +245,12 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
         return isinstance(self.commands[-1], ContinueAsNew | FailWorkflow)
 
     @property
+    def largest_payload(self) -> int:
+        """Bytes of the largest payload of the batch."""
+        blobs = (getattr(c, name, None) for c in self.commands for name in ("arguments", "result", "blob"))
+        return max((len(blob) * 3 // 4 for blob in blobs if isinstance(blob, str)), default=0)
+
+    @property
     def cancelled_members(self) -> list[CancelSelectionOperation]:
         """The members of selections that the batch cancels."""
         return [c for c in self.commands if isinstance(c, CancelSelectionOperation)]
