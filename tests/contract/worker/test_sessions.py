@@ -10,7 +10,7 @@ import pytest
 
 from tests.contract.shell_client import Answer
 from tests.contract.worker.client import COMPLETE, NULL, Client, schedule
-from tests.harness.worker_plane import ServedPlane
+from tests.harness.worker_plane import ServedPlane, worker_plane
 from tests.unit.engine.commands import group
 
 SESSION = {"session_id": "gpu/1"}
@@ -283,3 +283,42 @@ async def test_the_queue_of_a_session_is_the_queue_of_its_activities(client: Cli
     await client.complete(task, schedule(worker_session=SESSION | {"queue": "elsewhere"}))
     await client.register("w-4", task_queue="elsewhere")
     assert (await client.take("activity", "w-4", task_queue="elsewhere"))["task_queue"] == "elsewhere"
+
+
+async def test_two_processes_never_split_a_session_between_them(
+    client: Client, served: ServedPlane, database_url: str
+) -> None:
+    await client.start()
+    activities = [schedule(worker_session={"session_id": f"s-{number % 8}"}) for number in range(24)]
+    commands = [leaf | one for leaf, one in zip(group(1, ["charge"] * 24), activities, strict=True)]
+    for command in commands:
+        command.pop("queue", None)
+    assert (await client.complete(await client.take(), *commands)).status == 200
+    for worker_id in ("w-1", "w-2"):
+        await client.register(worker_id, max_concurrent_worker_sessions=8)
+    owners: dict[str, set[str]] = {}
+    running: set[str] = set()
+    done: list[str] = []
+
+    async def work(at: Client, worker_id: str) -> None:
+        while len(done) < len(commands):
+            task = (await at.poll("activity", worker_id, timeout_seconds=0)).json["task"]
+            if task is None:
+                continue
+            session_id = task["worker_session"]["session_id"]
+            assert session_id not in running, "one activity of a session at a time"
+            running.add(session_id)
+            owners.setdefault(session_id, set()).add(worker_id)
+            await asyncio.sleep(0)
+            running.remove(session_id)
+            assert (await at.report(task, "complete", result=NULL)).status == 200
+            done.append(task["activity_execution_id"])
+
+    async with worker_plane(database_url, served.namespace) as other:
+        elsewhere = Client(other)
+        await asyncio.wait_for(
+            asyncio.gather(*(work(at, worker) for at in (client, elsewhere) for worker in ("w-1", "w-2"))), 60
+        )
+    assert len(set(done)) == len(commands)
+    assert len(owners) == 8
+    assert all(len(holders) == 1 for holders in owners.values()), owners

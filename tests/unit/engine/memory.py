@@ -403,7 +403,7 @@ class Memory:
         return {"session": session, "is_known": session is not None, "running": running}
 
     def _is_admissible(self, task: Json, found: Json, members: list[Json]) -> bool:
-        """What dw_session_admits says, decided by the engine's own rule; tests/store compares the two."""
+        """What dw_session_admits says, decided by the engine's own rule."""
         session = msgspec.convert(found["session"], Session) if found["session"] else None
         options = msgspec.convert(task["worker_session"], SessionOptions)
         return any(
