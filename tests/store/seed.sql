@@ -137,4 +137,13 @@ SELECT 'seed-' || n % 10, 'Attribute' || n, 'keyword' FROM generate_series(1, 50
 
 INSERT INTO build_id_rollouts VALUES ('seed-1', 'queue-1', 'build-1', 'draining', now());
 
+INSERT INTO worker_sessions
+SELECT 'seed-' || n % 10, 'session-' || n, NULL, NULL, '[]', 60, 600, 1, true, true,
+       CASE WHEN n % 50 = 0 THEN 'active' ELSE 'closed' END, 'worker-' || n % 500, now() + interval '1 minute',
+       now() + interval '10 minutes', NULL, now(), now(), now(), CASE WHEN n % 50 <> 0 THEN now() END
+FROM generate_series(1, 40000) n;
+
+UPDATE workflow_tasks SET session_id = 'session-' || task_number, worker_session = '{"requirements": []}'
+WHERE kind = 1 AND task_number % 20 = 0;
+
 ANALYZE;

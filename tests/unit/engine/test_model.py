@@ -113,6 +113,11 @@ CHANGED_FENCES: st.SearchStrategy[Json] = st.sampled_from(
 OUTPUTS = st.sampled_from(["append"] * 8 + ["close", "error"])
 LIMITS = Limits(pending_activity_count=12, pending_timer_count=6, pending_child_count=4, command_batch_size=9)
 
+SESSIONS: Json = {
+    "s": {"session_id": "s", "lease_seconds": 20, "ttl_seconds": 2_592_000},
+    "t": {"session_id": "t", "lease_seconds": 60, "ttl_seconds": 2_592_000, "max_concurrent_activities": 2},
+}
+
 REPORTS = (CompleteWorkflowTask, FailWorkflowTask, CompleteActivity, FailActivity)
 READS = (CheckActivity, CheckWorkflowTask)
 
@@ -127,6 +132,9 @@ def activities(draw: st.DrawFn) -> Json:
         "heartbeat_timeout": draw(st.none() | st.just(start)),
         "schedule_to_close_timeout": draw(st.none() | st.just(whole)),
     }
+    session = draw(st.sampled_from([None, None, None, "s", "t"]))
+    if session is not None:
+        timeouts["worker_session"] = SESSIONS[session]
     stop = draw(st.sampled_from([None, None, "wait_cancellation_completed", "abandon"]))
     if stop != "abandon" or timeouts["schedule_to_close_timeout"] is not None:
         timeouts["cancellation_policy"] = stop
@@ -564,6 +572,8 @@ def _changes_nothing(change: Input, reply: Reply) -> bool:
         return True
     if not isinstance(reply, Rejection):
         return isinstance(change, HeartbeatActivity) and not reply["heartbeat_recorded"]
+    if isinstance(change, HeartbeatActivity) and "worker_session_renewal" in reply.fields:
+        return False
     if isinstance(change, RequestCancellation):
         return True
     if isinstance(change, InstanceInput):

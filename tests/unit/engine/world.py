@@ -70,6 +70,7 @@ NAMESPACE = "default"
 QUEUE = "q"
 START = datetime(2026, 11, 30, 18, 0, tzinfo=UTC)
 LEASE_SECONDS = 300
+SESSIONS_MAX = 10
 
 _encode = msgspec.json.encode
 
@@ -316,7 +317,11 @@ class World:
         is_cooperative: bool = True,
     ) -> list[Claimed]:
         """What ``slots`` held polls of one worker are granted."""
-        claims = Claims([poll(kind, owner, queue, lease_seconds, is_cooperative)] * slots)
+        tasks = self.memory.tables["tasks"].values()
+        is_sessioned = any(t["session_id"] is not None and t["queue"] == queue and t["kind"] == kind for t in tasks)
+        held = poll(kind, owner, queue, lease_seconds, is_cooperative)
+        held = msgspec.structs.replace(held, is_sessioned=is_sessioned, sessions_max=SESSIONS_MAX)
+        claims = Claims([held] * slots)
         claims.match(*_finish(self._transaction.ask(claims.calls)))
         _finish(self._transaction.ask(claims.writes()))
         return [claimed for _, claimed in claims.granted]

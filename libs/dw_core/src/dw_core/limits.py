@@ -74,6 +74,18 @@ HEARTBEAT_EVENT_INTERVAL_SECONDS = 60
 HEARTBEAT_DETAILS_BYTES_MAX = 65_536
 """JSON bytes of the details of one activity heartbeat (engine §5)."""
 
+SESSION_LEASE_SECONDS_DEFAULT = 120
+SESSION_LEASE_SECONDS_MAX = 86_400
+SESSION_TTL_SECONDS_DEFAULT = 1_800
+SESSION_TTL_SECONDS_MAX = 2_592_000
+SESSION_ACTIVITIES_DEFAULT = 1
+SESSION_ACTIVITIES_MAX = 10_000
+SESSION_REQUIREMENTS_MAX = 100
+"""Worker sessions: lease, time to live, activities at a time, required capabilities (worker-plane §15.1)."""
+
+SESSION_KEPT_SECONDS = 2_592_000
+"""How long the record of an ended session keeps its id from being used again."""
+
 QUERY_LEASE_MIN_SECONDS = 60
 QUERY_LEASE_GRACE_SECONDS = 5
 """A query task is leased for at least the first, and for the caller's wait and the second (worker-plane §13.3)."""

@@ -24,6 +24,9 @@ from dw_matching.query_handlers import QueryTaskHandlers
 from dw_matching.query_recovery import QueryRecovery
 from dw_matching.registry import Registry
 from dw_matching.seats import Grant
+from dw_matching.session_handlers import SessionHandlers
+from dw_matching.session_recovery import SessionRecovery
+from dw_matching.sessions import WorkerSessions
 from dw_matching.tidying import Tidying
 from dw_matching.validation_bridge import UpdateValidations
 from dw_matching.validation_handlers import UpdateValidationHandlers
@@ -62,7 +65,7 @@ class WorkerPlane:
             node.database,
             node.pump,
             stale_after_seconds=settings.workers.stale_after_seconds,
-            on_leave=lambda worker: self.broker.end_polls_of(*worker),
+            on_leave=self._left,
             polling_now=self.broker.owners,
         )
         self.workflow_tasks = WorkflowTasks(
@@ -93,6 +96,15 @@ class WorkerPlane:
             node.metrics,
             stale_after_seconds=settings.workers.stale_after_seconds,
             owners=self.broker.owners,
+            announce=node.announce,
+        )
+        self.sessions = WorkerSessions(
+            node.database, node.metrics, stale_after_seconds=settings.workers.stale_after_seconds
+        )
+        self.session_recovery = SessionRecovery(
+            node.database,
+            node.metrics,
+            stale_after_seconds=settings.workers.stale_after_seconds,
             announce=node.announce,
         )
         self._lookout = Lookout(node.database, self.broker, interval_seconds=settings.polling.poll_interval_ms / 1000)
@@ -126,6 +138,11 @@ class WorkerPlane:
 
     def _hung_up(self, namespace: str, worker_id: str) -> None:
         self.query_recovery.suspect(namespace, worker_id)
+
+    def _left(self, worker: tuple[str, str]) -> None:
+        """A worker has been drained or is not registered any more; then it holds no sessions either."""
+        self.broker.end_polls_of(*worker)
+        self.session_recovery.look_soon()
 
     def _release(self, claimed: Grant) -> None:
         """A task was granted to a poll whose client had gone: give it back at once."""
@@ -183,6 +200,7 @@ class WorkerPlane:
             **polls.by_route(),
             **QueryTaskHandlers(polls, self.query_tasks).by_route(),
             **UpdateValidationHandlers(polls, self.validations).by_route(),
+            **SessionHandlers(self.sessions).by_route(),
         }
 
     @property
@@ -195,6 +213,7 @@ class WorkerPlane:
             "tidying": self.tidying,
             "query-claimer": self._query_claimer,
             "query-recovery": self.query_recovery,
+            "session-recovery": self.session_recovery,
         }
 
     async def open(self) -> None:
@@ -203,6 +222,7 @@ class WorkerPlane:
         self.registry.start()
         self._query_claimer.start()
         self.query_recovery.start()
+        self.session_recovery.start()
         self._lookout.start()
         self.sweeper.start()
         self.tidying.start()
@@ -222,5 +242,6 @@ class WorkerPlane:
         await self.registry.stop()
         await self._query_claimer.stop()
         await self.query_recovery.stop()
+        await self.session_recovery.stop()
         await asyncio.gather(*self._releases, return_exceptions=True)
         await self.node.close()

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from dw_core.engine.update_rows import SignalMark
+from dw_core.sessions.session import SessionOptions
 
 
 class TaskKind(enum.IntEnum):
@@ -187,6 +188,8 @@ class Task(msgspec.Struct, kw_only=True):
     ``needs_cooperation``: only for a worker that understands cancellation requests; ``is_cooperative``: its holder
     does; ``is_cancel_requested``: the holder of this activity should stop.
 
+    An activity with a ``worker_session`` is only for the worker that holds that session, whose id stands alone too.
+
     Until ``reserved_until`` only the worker ``reserved_for`` may claim it, whose cache holds the run's history.
     """
 
@@ -224,6 +227,8 @@ class Task(msgspec.Struct, kw_only=True):
     is_cancel_requested: bool | None = None
     reserved_for: str | None = None
     reserved_until: datetime | None = None
+    session_id: str | None = None
+    worker_session: SessionOptions | None = None
 
     def next_sweep_at(self) -> datetime | None:
         """When a sweeper must look at this task: the earliest deadline that applies in its state."""

@@ -26,10 +26,12 @@ from dw_core.engine.rows import (
 from dw_core.engine.stream_rows import MessageStream, OutputStream, StreamMessage
 from dw_core.engine.transition import Transition
 from dw_core.engine.update_rows import OfferedContract, Update
+from dw_core.sessions.session import Session
 
 
 class Snapshot(msgspec.Struct, kw_only=True):
-    """Sparse: holds the run and the rows its inputs asked for. ``run`` is None when there is no such run.
+    """Sparse: holds the run and the rows its inputs asked for. ``run`` is None when there is no such run; ``sessions``
+    are those of attempts that report, by id.
 
     ``tasks`` are open tasks by number; ``activities``, ``timers``, ``children`` and ``groups`` go by workflow sequence;
     ``receipts`` and ``attempts`` are answers already given, ``kept`` commands by the request ids that inputs repeat,
@@ -65,6 +67,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     has_no_reader: bool = False
     outputs: dict[str, OutputStream] = {}
     output_items: dict[str, int] = {}
+    sessions: dict[str, Session] = {}
 
     @property
     def workflow_task(self) -> Task | None:

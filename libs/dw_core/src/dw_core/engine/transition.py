@@ -27,6 +27,7 @@ from dw_core.engine.rows import (
 )
 from dw_core.engine.stream_rows import MessageStream, OutputItem, OutputStream, StreamMessage
 from dw_core.engine.update_rows import Update
+from dw_core.sessions.session import SessionRenewal
 
 
 class WakeKey(NamedTuple):
@@ -53,7 +54,8 @@ class Transition(msgspec.Struct, kw_only=True):
     to None when the task has closed. ``created`` lists the numbers that are new in this transition;
     ``acknowledged`` are closed attempts whose ``cancellation`` has changed. ``spawned`` are the runs that this one has
     started: children and successors. ``deliveries`` are for other runs. ``streams`` and ``outputs`` are after images of
-    message streams and output streams by name.
+    message streams and output streams by name. ``session_renewals`` follow heartbeats; ``freed`` are queues on which
+    the end of an attempt may let another activity of its session start.
     """
 
     run: Run
@@ -89,6 +91,8 @@ class Transition(msgspec.Struct, kw_only=True):
     deliveries: list[Delivery] = []
     deliveries_taken: list[int] = []
     spawned: list[Transition] = []
+    session_renewals: list[SessionRenewal] = []
+    freed: set[WakeKey] = set()
 
     @property
     def changes_anything(self) -> bool:

@@ -11,6 +11,7 @@ from dw_core.contracts.declared import needs_validation
 from dw_core.engine.declared import fit
 from dw_core.engine.inputs import UpdateWorkflow
 from dw_core.engine.intake import accept, begin, over_limit, reject
+from dw_core.engine.rows import STANDALONE_ACTIVITY
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection
 from dw_core.engine.update_rows import Update
@@ -42,6 +43,9 @@ def decide_update(snapshot: Snapshot, command: UpdateWorkflow, now: datetime, li
     writer = begin(snapshot, command, COMMAND_TYPE, intent, members, now)
     if not isinstance(writer, RunWriter):
         return writer
+    if writer.run.workflow_type == STANDALONE_ACTIVITY:
+        nobody = Rejection("unknown_update", "A standalone activity takes no updates: no code would apply them.")
+        return reject(writer, command, COMMAND_TYPE, intent, members, nobody)
     arguments = fit(snapshot.contract, command, COMMAND_TYPE, command.update_name)
     if isinstance(arguments, Rejection):
         return reject(writer, command, COMMAND_TYPE, intent, members, arguments)

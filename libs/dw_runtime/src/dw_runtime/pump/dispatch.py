@@ -32,7 +32,7 @@ def dispatch(waiters: Waiters, writes: WriteSet, snapshots: dict[str, Snapshot],
     """Lease the batch's new, due tasks to fitting polls, in the order in which a claim would take them.
 
     Tasks with a fairness key are left to a claim: who is due next is decided under the lock of their queue. So are
-    those of a run that is to be cancelled: a claim knows whom to give them to.
+    those of a run that is to be cancelled and of worker sessions: a claim knows whom to give them to.
 
     ``snapshots`` hold the runs as the batch leaves them. What a worker needs and the batch does not know (older
     history, arguments of earlier starts) is read by :func:`missing_pages` and added by :func:`with_pages`.
@@ -40,7 +40,7 @@ def dispatch(waiters: Waiters, writes: WriteSet, snapshots: dict[str, Snapshot],
     granted: Granted = []
     for task in sorted(writes.opened.values(), key=_claim_order):
         is_due = task.state is TaskState.READY and task.available_at <= now
-        if not is_due or task.fairness_key is not None or task.needs_cooperation:
+        if not is_due or task.fairness_key is not None or task.session_id is not None or task.needs_cooperation:
             continue
         snapshot = snapshots[task.run_id]
         activity = snapshot.activities.get(task.activity_sequence)

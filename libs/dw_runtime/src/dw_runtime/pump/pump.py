@@ -188,7 +188,7 @@ class Pump(Background):
             self._enqueue(TakeDeliveries(run_id=run_id)).add_done_callback(_look_at)
         for _, claimed in done.granted:
             done.due.pop((claimed.task.run_id, claimed.task.task_number), None)
-        left = set(done.due.values())
+        left = set(done.due.values()) | done.freed
         self._publish(left)
         if done.callers:
             self._announce_callers(done.callers)
@@ -223,6 +223,7 @@ class Pump(Background):
             done.wants = [want for want, _ in done.granted]
         done.due, done.later = ready_tasks(writes, loaded.now)
         done.callers = waiting_callers(writes)
+        done.freed = writes.freed
         done.addressees = {delivery.run_id for delivery in writes.deliveries}
         return writes.calls()
 
@@ -231,7 +232,7 @@ class Pump(Background):
     ) -> None:
         """Write, look for tasks for the polls that direct dispatch could not serve, and commit."""
         pages = missing_pages(done.granted)
-        wants = [] if self._waiters is None else self._waiters.wants(probes | set(done.due.values()))
+        wants = [] if self._waiters is None else self._waiters.wants(probes | set(done.due.values()) | done.freed)
         done.wants += wants
         if not wants:
             if calls or transaction.is_open:
@@ -258,6 +259,7 @@ class _Done:
         self.looked = Looked()
         self.due: dict[TaskKey, WakeKey] = {}
         self.later: dict[WakeKey, float] = {}
+        self.freed: set[WakeKey] = set()
         self.callers: set[WakeKey] = set()
         self.addressees: set[str] = set()
         self.is_committed = False

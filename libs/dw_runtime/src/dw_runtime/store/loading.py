@@ -11,10 +11,12 @@ import msgspec
 from dw_core.engine.claims import Claimant
 from dw_core.engine.inputs import (
     ActivityInput,
+    CheckActivity,
     ClaimTask,
     CommandInput,
     CompleteWorkflowTask,
     FireTimer,
+    HeartbeatActivity,
     Input,
     InstanceInput,
     Need,
@@ -48,6 +50,7 @@ from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Transition
 from dw_core.engine.update_rows import OfferedContract, Update
 from dw_core.limits import COMMAND_CONTRACT_SILENCE_SECONDS
+from dw_core.sessions.session import Session
 from dw_runtime.store.link import Call, Rows, Transaction
 from dw_runtime.store.loading_streams import fill_streams, stream_calls
 
@@ -83,6 +86,7 @@ _decode_receipts = msgspec.json.Decoder(list[Receipt]).decode
 _decode_attempts = msgspec.json.Decoder(list[Attempt]).decode
 _decode_metadata = msgspec.json.Decoder(list[Metadata]).decode
 _decode_types = msgspec.json.Decoder(list[AttributeType]).decode
+_decode_session = msgspec.json.Decoder(Session).decode
 _encoder = msgspec.json.Encoder()
 
 
@@ -152,10 +156,15 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
     updates = [i for i in batch if isinstance(i, CompleteWorkflowTask) and i.parsed and i.parsed.updates_metadata]
     if updates:
         calls.append(_metadata_call(updates))
+    reports = [i for i in batch if isinstance(i, HeartbeatActivity | CheckActivity)]
+    if reports:
+        named_tasks = encode_rows({"run_id": i.run_id, "task_number": i.task_number} for i in reports)
+        calls.append(("read_attempt_sessions", named_tasks))
     streams = stream_calls(batch)
     calls += streams
     found = await transaction.ask(calls)
     found, in_streams = found[: len(calls) - len(streams)], found[len(calls) - len(streams) :]
+    sessions = found.pop() if reports else ()
     metadata = found.pop() if updates else ()
     *_, ((runs,),), ((now, *parts, contracts, offered, kept, repeated),) = found
     by_run = {change.run_id: Snapshot() for change in batch if isinstance(change, RunInput)}
@@ -169,6 +178,9 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
     _fill(by_run, parts)
     _fill_metadata(by_run, metadata)
     fill_streams([*by_instance.values(), *by_run.values()], streams, in_streams)
+    for run_id, session in sessions:
+        known = _decode_session(session or b"")
+        by_run[(run_id or b"").decode()].sessions[known.session_id] = known
     _fill_contracts(by_run, by_instance, contracts, offered)
     for command in _decode_commands(kept or b"[]"):
         snapshot = by_instance[command.namespace, command.workflow_id]

@@ -23,8 +23,9 @@ from dw_core.engine.rows import (
     VersionMarker,
 )
 from dw_core.engine.stream_rows import MessageStream, OutputItem, OutputStream, StreamMessage
-from dw_core.engine.transition import Transition
+from dw_core.engine.transition import Transition, WakeKey
 from dw_core.engine.update_rows import Update
+from dw_core.sessions.session import SessionRenewal
 from dw_runtime.store.link import Call
 from dw_runtime.store.loading import encode_rows
 
@@ -66,6 +67,8 @@ class WriteSet(msgspec.Struct):
     inbox: dict[str, list[InboxEvent]] = {}
     deliveries: list[Delivery] = []
     taken: list[TaskKey] = []
+    session_renewals: list[SessionRenewal] = []
+    freed: set[WakeKey] = set()
 
     def add(self, transition: Transition) -> None:
         """Merge one more transition; transitions of one run come in the order they were decided."""
@@ -99,6 +102,8 @@ class WriteSet(msgspec.Struct):
             is_new = sequence in transition.created_children or (run_id, sequence) in self.new_children
             (self.new_children if is_new else self.children)[run_id, sequence] = call
         self.deliveries.extend(transition.deliveries)
+        self.session_renewals.extend(transition.session_renewals)
+        self.freed |= transition.freed
         self.taken.extend((run_id, ordinal) for ordinal in transition.deliveries_taken)
         for base, group in transition.groups.items():
             is_new = base in transition.created_groups or (run_id, base) in self.new_groups
@@ -200,6 +205,8 @@ class WriteSet(msgspec.Struct):
             calls.append(("write_outputs", encode_rows(self.outputs.values())))
         if self.output_items:
             calls.append(("append_outputs", encode_rows(self.output_items)))
+        if self.session_renewals:
+            calls.append(("renew_sessions", encode_rows(self.session_renewals)))
         if buffered:
             calls.append(("fill_inboxes", encode_rows(buffered)))
         return calls

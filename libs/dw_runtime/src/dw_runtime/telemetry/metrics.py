@@ -9,6 +9,8 @@ import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.process_collector import ProcessCollector
 
+from dw_core.sessions.session import SessionLoss
+
 
 class MetricSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A metric as it is documented and registered.
@@ -163,6 +165,18 @@ STREAM_READ_WAIT_SECONDS: Final = MetricSpec(
     help="How long readers at the end of an output stream were held until there was an item, or their time was over.",
     buckets=_SECONDS,
 )
+SESSION_ADMISSIONS: Final = MetricSpec(
+    name="dw_worker_session_admissions_total",
+    kind="counter",
+    help="Times a worker was given a session, or another activity of one it holds.",
+    labels={"outcome": "created, reused, reacquired"},
+)
+SESSIONS_LOST: Final = MetricSpec(
+    name="dw_worker_sessions_lost_total",
+    kind="counter",
+    help="Worker sessions that were taken from their holder.",
+    labels={"reason": "ttl_expired, lease_expired, worker_heartbeat_stale"},
+)
 
 METRICS: Final = (
     REQUEST_SECONDS,
@@ -188,6 +202,8 @@ METRICS: Final = (
     UPDATE_VALIDATION_SECONDS,
     STREAM_MESSAGES,
     STREAM_READ_WAIT_SECONDS,
+    SESSION_ADMISSIONS,
+    SESSIONS_LOST,
 )
 """Every metric, in the order of the reference page."""
 
@@ -231,6 +247,10 @@ class Metrics:
         messages = self._counter(STREAM_MESSAGES)
         self.stream_messages = {outcome: messages.labels(outcome) for outcome in STREAM_MESSAGE_OUTCOMES}
         self.stream_read_wait_seconds = self._histogram(STREAM_READ_WAIT_SECONDS)
+
+        admissions, lost = self._counter(SESSION_ADMISSIONS), self._counter(SESSIONS_LOST)
+        self.session_admissions = {name: admissions.labels(name) for name in ("created", "reused", "reacquired")}
+        self.sessions_lost = {reason: lost.labels(reason.value) for reason in SessionLoss}
 
     def request_observer(self, route: str) -> Callable[[int, float], None]:
         """The recorder of one route: takes HTTP status and seconds. Series appear with the first observation."""

@@ -162,7 +162,8 @@ def schedule_activity(writer: RunWriter, command: ScheduleActivity, source: str 
     run = writer.run
     sequence = _next_sequence(writer)
     path = rebase(command.path, sequence) if command.path else None
-    queue = command.queue or run.queue
+    session = command.worker_session
+    queue = command.queue or (session.queue if session is not None else None) or run.queue
     activity = Activity(
         run_id=run.run_id,
         sequence=sequence,
@@ -199,6 +200,8 @@ def schedule_activity(writer: RunWriter, command: ScheduleActivity, source: str 
             activity_sequence=sequence,
             schedule_to_start_at=_after(writer.now, command.timeouts.schedule_to_start_timeout),
             schedule_to_close_at=_after(writer.now, command.timeouts.schedule_to_close_timeout),
+            session_id=None if session is None else session.session_id,
+            worker_session=session,
         )
     )
 

@@ -28,7 +28,7 @@ from dw_core.engine.commands.parsed import (
     WorkflowCommand,
     path_of,
 )
-from dw_core.engine.commands.policies import read_retry_policy, read_timeouts
+from dw_core.engine.commands.policies import read_retry_policy, read_timeouts, read_worker_session
 from dw_core.engine.commands.stream_fields import StreamPosition, read_directive
 from dw_core.engine.rows import STANDALONE_ACTIVITY
 from dw_core.limits import PARALLEL_GROUP_LEAVES_MAX, SECONDS_MAX
@@ -116,14 +116,13 @@ def _schedule_activity(fields: Fields) -> ScheduleActivity | None:
     activity_type = fields.name("activity_type", required=True)
     timeouts = read_timeouts(fields)
     policy = read_retry_policy(fields)
-    if fields.has("worker_session"):
-        fields.error("worker_session", "is not supported by this server")
     cancellation_policy = fields.choice("cancellation_policy", _CANCELLATION_POLICIES)
     if cancellation_policy == "abandon" and timeouts.schedule_to_close_timeout is None:
         fields.error("cancellation_policy", "abandon needs a schedule_to_close_timeout")
     if fields.raw("cancellation_scope_id") not in (None, "root"):
         fields.error("cancellation_scope_id", "is not supported by this server")
     queue = fields.name("queue")
+    session = read_worker_session(fields, queue)
     arguments = fields.payload("arguments")
     path = read_path(fields, "activity")
     if activity_type is None:
@@ -137,6 +136,7 @@ def _schedule_activity(fields: Fields) -> ScheduleActivity | None:
         timeouts=timeouts,
         cancellation_policy=cancellation_policy,
         path=path,
+        worker_session=session,
     )
 
 

@@ -11,6 +11,7 @@ from dw_core.engine.commands.fields import INTEGER_MAX
 from dw_core.engine.commands.stream_fields import OutputDirective, StreamPosition
 from dw_core.engine.rows import RetryPolicy, Timeouts
 from dw_core.limits import SECONDS_MAX
+from dw_core.sessions.session import SessionOptions
 
 
 class ScheduleActivity(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +25,7 @@ class ScheduleActivity(msgspec.Struct, frozen=True, kw_only=True):
     timeouts: Timeouts
     cancellation_policy: str | None = None
     path: list[dict[str, Any]] | None = None
+    worker_session: SessionOptions | None = None
 
 
 class StartTimer(msgspec.Struct, frozen=True, kw_only=True):
