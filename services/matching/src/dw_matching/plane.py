@@ -12,9 +12,12 @@ from dw_core.engine.inputs import ReleaseClaim
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
 from dw_core.leases.durations import query_lease_seconds
+from dw_core.services.addresses import read_networks
+from dw_core.services.wakes import SERVICE_CALLS
 from dw_matching.activity_bridge import ActivityTasks
 from dw_matching.broker import METRIC_KIND, Broker
 from dw_matching.handlers import WorkerHandlers, WorkerSettings
+from dw_matching.http_targets import HttpTargets
 from dw_matching.lookout import Lookout
 from dw_matching.query_bridge import QueryTasks
 from dw_matching.query_claimer import QueryClaimer
@@ -23,6 +26,7 @@ from dw_matching.query_handlers import QueryTaskHandlers
 from dw_matching.query_recovery import QueryRecovery
 from dw_matching.registry import Registry
 from dw_matching.seats import Grant
+from dw_matching.service_dispatch import ServiceDispatcher
 from dw_matching.workflow_bridge import WorkflowTasks
 from dw_runtime.http.call import Handlers
 from dw_runtime.node.limits import admission_rules
@@ -97,6 +101,16 @@ class WorkerPlane:
             limit=SWEEP_LIMIT,
             recovered=self._count_expiry,
         )
+        self._dispatcher = ServiceDispatcher(
+            node.database,
+            node.pump,
+            HttpTargets(read_networks(settings.services.allowed_networks), settings.services.ca_file),
+            node.metrics,
+            holder=node.holder,
+            limits=node.limits,
+            announce=node.announce,
+        )
+        node.listen(SERVICE_CALLS, self._dispatcher.wake)
         self._releases: set[asyncio.Task[object]] = set()
 
     def _make_broker(self, metrics: Metrics) -> Broker:
@@ -180,6 +194,7 @@ class WorkerPlane:
             "sweeper": self.sweeper,
             "query-claimer": self._query_claimer,
             "query-recovery": self.query_recovery,
+            "service-dispatcher": self._dispatcher,
         }
 
     async def open(self) -> None:
@@ -190,6 +205,7 @@ class WorkerPlane:
         self.query_recovery.start()
         self._lookout.start()
         self.sweeper.start()
+        self._dispatcher.start()
 
     async def drain(self) -> None:
         """Not ready any more; end every held poll and hold no more; return when nothing is in flight."""
@@ -200,6 +216,7 @@ class WorkerPlane:
 
     async def close(self) -> None:
         """Stop the loops, finish the pump, close the stores. No request is running any more."""
+        await self._dispatcher.stop()
         await self.sweeper.stop()
         await self._lookout.stop()
         await self.registry.stop()

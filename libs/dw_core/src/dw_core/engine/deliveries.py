@@ -12,6 +12,7 @@ from dw_core.engine.children import call_members, resume_context
 from dw_core.engine.inputs import TakeDeliveries, TerminateWorkflow
 from dw_core.engine.intake import accept
 from dw_core.engine.rows import Delivery
+from dw_core.engine.service_calls import end_service_wait
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.terminating import stop
 from dw_core.engine.transition import Outcome, Rejection
@@ -41,6 +42,8 @@ def decide_deliveries(snapshot: Snapshot, change: TakeDeliveries, now: datetime)
                 _child_continued(writer, delivery)
             case "parent_closed":
                 _parent_closed(writer, delivery)
+            case "service_call_closed":
+                end_service_wait(writer, delivery)
             case _:
                 raise AssertionError(f"no such delivery: {delivery.kind}")
     return writer.finish({"run_id": change.run_id, "taken": len(snapshot.deliveries)})

@@ -58,7 +58,9 @@ class InstanceInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartWorkflow(InstanceInput, frozen=True, kw_only=True):
-    """Start a run (control-plane §12). ``new_run_id`` is used when a run is created."""
+    """Start a run (control-plane §12). ``new_run_id`` is used when a run is created; ``service_call_id`` is set
+    when the run is to answer a service call.
+    """
 
     new_run_id: str
     workflow_type: str
@@ -70,6 +72,7 @@ class StartWorkflow(InstanceInput, frozen=True, kw_only=True):
     fairness_weight: int = 1
     compatibility: str | None = None
     contract: dict[str, Any] | None = None
+    service_call_id: str | None = None
 
 
 class CommandInput(InstanceInput, frozen=True, kw_only=True):

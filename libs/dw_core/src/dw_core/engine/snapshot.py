@@ -22,6 +22,7 @@ from dw_core.engine.rows import (
     VersionMarker,
 )
 from dw_core.engine.transition import Transition
+from dw_core.services.rows import Operation, OperationKey, ServiceCall
 
 
 class Snapshot(msgspec.Struct, kw_only=True):
@@ -30,7 +31,8 @@ class Snapshot(msgspec.Struct, kw_only=True):
     ``tasks`` are open tasks by number; ``activities``, ``timers``, ``children`` and ``groups`` go by workflow sequence;
     ``receipts`` and ``attempts`` are answers already given, ``kept`` commands by the request ids that inputs repeat,
     ``deliveries`` what other runs have left for this one, ``details`` what its start has fixed, ``metadata`` and the
-    ``attribute_types`` of the namespace are there for updates of them. :meth:`fold` replaces rows by a transition's
+    ``attribute_types`` of the namespace are there for updates of them, ``operations`` and ``service_calls`` (by id) for
+    commands that call them and for runs that answer calls. :meth:`fold` replaces rows by a transition's
     after images, so that the next input of the same batch decides on what the previous one did.
     """
 
@@ -49,6 +51,8 @@ class Snapshot(msgspec.Struct, kw_only=True):
     attempts: dict[tuple[int, int], Attempt] = {}
     metadata: Metadata | None = None
     attribute_types: dict[str, str] = {}
+    operations: dict[OperationKey, Operation] = {}
+    service_calls: dict[str, ServiceCall] = {}
 
     @property
     def workflow_task(self) -> Task | None:
@@ -89,3 +93,5 @@ class Snapshot(msgspec.Struct, kw_only=True):
         self.inbox = [*self.inbox, *transition.inbox_added]
         self.deliveries = [d for d in self.deliveries if d.ordinal not in transition.deliveries_taken]
         self.details = transition.details or self.details
+        if transition.services is not None:
+            self.service_calls.update((call.service_call_id, call) for call in transition.services.calls)

@@ -25,6 +25,7 @@ from dw_core.engine.rows import (
     Timer,
     VersionMarker,
 )
+from dw_core.services.rows import ServiceChanges
 
 
 class WakeKey(NamedTuple):
@@ -50,7 +51,7 @@ class Transition(msgspec.Struct, kw_only=True):
     recorded (a completion that finds its run past the deadline). ``tasks`` maps a task number to its after image, or
     to None when the task has closed. ``created`` lists the numbers that are new in this transition;
     ``acknowledged`` are closed attempts whose ``cancellation`` has changed. ``spawned`` are the runs that this one has
-    started: children and successors. ``deliveries`` are for other runs.
+    started: children and successors. ``deliveries`` are for other runs, ``services`` what changes about service calls.
     """
 
     run: Run
@@ -79,6 +80,7 @@ class Transition(msgspec.Struct, kw_only=True):
     inbox_taken: bool = False
     deliveries: list[Delivery] = []
     deliveries_taken: list[int] = []
+    services: ServiceChanges | None = None
     spawned: list[Transition] = []
 
     @property

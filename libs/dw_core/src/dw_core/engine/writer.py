@@ -29,6 +29,7 @@ from dw_core.engine.sticky import reserve
 from dw_core.engine.transition import Rejection, Transition
 from dw_core.history.event import encode_event, encode_payload, with_member
 from dw_core.ids import task_id
+from dw_core.services.rows import ServiceChanges
 
 SIGNAL_RECEIVED = "SignalReceived"
 CANCELLATION_REQUESTED = "CooperativeCancellationRequested"
@@ -323,6 +324,15 @@ class RunWriter:
         """The open calls this decision knows of, in order."""
         known = self.snapshot.children | self.transition.children
         return [known[sequence] for sequence in sorted(known) if known[sequence].closed_at is None]
+
+    # -- service calls -----------------------------------------------------------------------------------------------
+
+    @property
+    def services(self) -> ServiceChanges:
+        """What this decision changes about service calls."""
+        if self.transition.services is None:
+            self.transition.services = ServiceChanges()
+        return self.transition.services
 
     # -- groups ------------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dw_core.workers.shares import Charge
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call
-from dw_runtime.store.loading import encode_rows
 
 if TYPE_CHECKING:
     from dw_runtime.pump.claims import Want

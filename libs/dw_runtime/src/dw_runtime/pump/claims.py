@@ -15,8 +15,8 @@ from dw_core.engine.transition import WakeKey
 from dw_core.workers.admission import QueueLimits
 from dw_core.workers.shares import FairQueue, ShareState
 from dw_runtime.pump.budgets import Budget, Used, lock_name
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call, Row, Rows
-from dw_runtime.store.loading import encode_rows
 from dw_runtime.store.pages import EMPTY, Page, read_page
 from dw_runtime.store.writing import WriteSet
 

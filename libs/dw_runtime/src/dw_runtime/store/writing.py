@@ -23,8 +23,10 @@ from dw_core.engine.rows import (
     VersionMarker,
 )
 from dw_core.engine.transition import Transition
+from dw_core.services.rows import ServiceChanges
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call
-from dw_runtime.store.loading import encode_rows
+from dw_runtime.store.services import service_writes
 
 TaskKey = tuple[str, int]
 
@@ -58,6 +60,7 @@ class WriteSet(msgspec.Struct):
     inbox: dict[str, list[InboxEvent]] = {}
     deliveries: list[Delivery] = []
     taken: list[TaskKey] = []
+    services: ServiceChanges | None = None
 
     def add(self, transition: Transition) -> None:
         """Merge one more transition; transitions of one run come in the order they were decided."""
@@ -100,6 +103,9 @@ class WriteSet(msgspec.Struct):
             self.emptied[run_id] = None
         if transition.inbox_added:
             self.inbox.setdefault(run_id, []).extend(transition.inbox_added)
+        if transition.services is not None:
+            self.services = self.services or ServiceChanges()
+            self.services.extend(transition.services)
         for spawned in transition.spawned:
             self.add(spawned)
 
@@ -174,4 +180,6 @@ class WriteSet(msgspec.Struct):
             calls.append(("fix_attribute_types", encode_rows(self.attribute_types)))
         if buffered:
             calls.append(("fill_inboxes", encode_rows(buffered)))
+        if self.services is not None:
+            calls += service_writes(self.services)
         return calls

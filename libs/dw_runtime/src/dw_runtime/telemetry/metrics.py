@@ -124,6 +124,14 @@ QUERY_SECONDS: Final = MetricSpec(
     buckets=_SECONDS,
 )
 
+SERVICE_OUTCOMES: Final = ("completed", "handler_failed", "timed_out")
+SERVICE_ATTEMPTS: Final = MetricSpec(
+    name="dw_service_call_attempts_total",
+    kind="counter",
+    help="Attempts to serve a service call that this process has ended; calls that a run answers end with the run.",
+    labels={"outcome": ", ".join(SERVICE_OUTCOMES)},
+)
+
 METRICS: Final = (
     REQUEST_SECONDS,
     REQUESTS_IN_FLIGHT,
@@ -143,6 +151,7 @@ METRICS: Final = (
     WAKE_LAG_SECONDS,
     WAKE_PUBLISH_FAILURES,
     QUERY_SECONDS,
+    SERVICE_ATTEMPTS,
 )
 """Every metric, in the order of the reference page."""
 
@@ -179,6 +188,9 @@ class Metrics:
         self.wake_publish_failures = self._counter(WAKE_PUBLISH_FAILURES)
         queries = self._histogram(QUERY_SECONDS)
         self.query_seconds = {outcome: queries.labels(outcome) for outcome in QUERY_OUTCOMES}
+
+        attempts = self._counter(SERVICE_ATTEMPTS)
+        self.service_attempts = {outcome: attempts.labels(outcome) for outcome in SERVICE_OUTCOMES}
 
     def request_observer(self, route: str) -> Callable[[int, float], None]:
         """The recorder of one route: takes HTTP status and seconds. Series appear with the first observation."""

@@ -10,6 +10,7 @@ from msgspec import Meta
 from dw_core.engine.commands.fields import INTEGER_MAX
 from dw_core.engine.rows import RetryPolicy, Timeouts
 from dw_core.limits import SECONDS_MAX
+from dw_core.services.rows import CallOptions
 
 
 class ScheduleActivity(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +143,27 @@ class RecordLocalActivity(msgspec.Struct, frozen=True, kw_only=True):
     timeouts: Timeouts
 
 
+class StartServiceOperation(msgspec.Struct, frozen=True, kw_only=True):
+    """``start_service_operation``: names as authored; ``namespace`` is that of the catalogue, None for the run's own."""
+
+    endpoint_name: str
+    service_name: str
+    operation_name: str
+    request_payload: str
+    namespace: str | None = None
+    idempotency_key: str | None = None
+    mode_override: str | None = None
+    wait_for: str | None = None
+    wait_timeout_seconds: int | None = None
+    metadata: dict[str, Any] | None = None
+    options: CallOptions = CallOptions()
+
+    @property
+    def is_answered_at_once(self) -> bool:
+        """Whether the code only waits for the call to be accepted (engine §2.11)."""
+        return self.wait_for == "accepted" or self.mode_override == "async"
+
+
 class CompleteWorkflow(msgspec.Struct, frozen=True, kw_only=True):
     """``complete_workflow``: a missing result is stored as the encoded null."""
 
@@ -179,6 +201,7 @@ WorkflowCommand = (
     | UpsertSearchAttributes
     | UpsertMemo
     | RecordLocalActivity
+    | StartServiceOperation
     | CompleteWorkflow
     | FailWorkflow
     | ContinueAsNew
@@ -216,6 +239,11 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     def may_be_succeeded(self) -> bool:
         """Whether another run may follow: by continue-as-new, or because a failed child is retried."""
         return isinstance(self.commands[-1], ContinueAsNew | FailWorkflow)
+
+    @property
+    def service_operations(self) -> list[StartServiceOperation]:
+        """The service operations that the batch calls."""
+        return [c for c in self.commands if isinstance(c, StartServiceOperation)]
 
     @property
     def cancelled_members(self) -> list[CancelSelectionOperation]:

@@ -16,6 +16,7 @@ runs AS (
         open_activity_count = n.open_activity_count, open_timer_count = n.open_timer_count,
         open_child_count = n.open_child_count, continued_to_run_id = n.continued_to_run_id,
         pending_signal_count = n.pending_signal_count, open_wait = n.open_wait, selected_waits = n.selected_waits,
+        service_wait = n.service_wait, has_service_calls = n.has_service_calls,
         task_failure_count = n.task_failure_count,
         replay_blocked = n.replay_blocked, blocked_build_id = n.blocked_build_id,
         cancellation = n.cancellation, cleanup_deadline_at = n.cleanup_deadline_at,
