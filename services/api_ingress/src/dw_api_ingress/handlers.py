@@ -10,6 +10,8 @@ from dw_api_ingress.listing import ListingHandlers
 from dw_api_ingress.namespaces import NamespaceHandlers
 from dw_api_ingress.querying import QueryHandlers
 from dw_api_ingress.repairing import RepairHandlers
+from dw_api_ingress.service_calls import ServiceCallHandlers
+from dw_api_ingress.service_catalogue import CatalogueHandlers
 from dw_api_ingress.signaling import SignalHandlers
 from dw_api_ingress.starting import StartHandlers
 from dw_core.ids import NewId
@@ -28,12 +30,14 @@ def control_handlers(
     limits: Limits,
     new_id: NewId,
     queries: QueryHandlers | None = None,
+    services: tuple[CatalogueHandlers, ServiceCallHandlers] | None = None,
     wait_for_history: WaitForHistory | None = None,
 ) -> Handlers:
     """Handlers of the control plane.
 
     ``new_id`` draws ULIDs for runs and commands. ``wait_for_history`` waits for news of a run at most some seconds;
-    without it a held history read looks again twice per second. Without ``queries`` their routes answer 501.
+    without it a held history read looks again twice per second. Without ``queries`` and ``services`` their routes
+    answer 501.
     """
     start = StartHandlers(pump, limits, new_id)
     signals = SignalHandlers(pump, runs, limits, new_id)
@@ -46,6 +50,7 @@ def control_handlers(
     asking = {} if queries is None else {"workflow_query": queries.current, "workflow_run_query": queries.named_run}
     return {
         **asking,
+        **({} if services is None else _service_handlers(*services)),
         "workflow_start": start.start,
         "workflow_signal": signals.send,
         "workflow_run_signal": signals.send,
@@ -65,4 +70,27 @@ def control_handlers(
         "workflow_history_export": ExportHandlers(runs).export,
         "namespace_list": named.all,
         "namespace_describe": named.describe,
+    }
+
+
+def _service_handlers(catalogue: CatalogueHandlers, calls: ServiceCallHandlers) -> Handlers:
+    return {
+        "service_endpoint_list": catalogue.list_endpoints,
+        "service_endpoint_create": catalogue.create_endpoint,
+        "service_endpoint_describe": catalogue.describe_endpoint,
+        "service_endpoint_update": catalogue.update_endpoint,
+        "service_endpoint_delete": catalogue.delete_endpoint,
+        "service_list": catalogue.list_services,
+        "service_create": catalogue.create_service,
+        "service_describe": catalogue.describe_service,
+        "service_update": catalogue.update_service,
+        "service_delete": catalogue.delete_service,
+        "service_operation_list": catalogue.list_operations,
+        "service_operation_create": catalogue.create_operation,
+        "service_operation_describe": catalogue.describe_operation,
+        "service_operation_update": catalogue.update_operation,
+        "service_operation_delete": catalogue.delete_operation,
+        "service_operation_execute": calls.execute,
+        "service_call_describe": calls.describe,
+        "service_call_cancel": calls.cancel,
     }

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dw_api_ingress.answers import Answers
 from dw_api_ingress.handlers import control_handlers
 from dw_api_ingress.querying import QueryHandlers, QuerySettings
+from dw_api_ingress.service_calls import ServiceCallHandlers
+from dw_api_ingress.service_catalogue import CatalogueHandlers
+from dw_api_ingress.service_results import ServiceResults
 from dw_core.leases.durations import query_lease_seconds
 from dw_core.queries.task import answer_key
+from dw_core.services.wakes import SERVICE_RESULTS
 from dw_runtime.http.call import Handlers
 from dw_runtime.node.node import Node, new_id
 from dw_runtime.store.reads.namespaces import NamespaceReads
@@ -19,6 +23,9 @@ def control_plane(node: Node) -> Handlers:
     answers = Answers(node.database)
     node.join("answers", answers)
     node.listen(answer_key(node.holder), answers.wake)
+    results = ServiceResults(node.database)
+    node.join("service-results", results)
+    node.listen(SERVICE_RESULTS, results.wake)
     stale_after = node.settings.workers.stale_after_seconds
     return control_handlers(
         runs=RunReads(node.database, stale_after_seconds=stale_after),
@@ -34,6 +41,10 @@ def control_plane(node: Node) -> Handlers:
             settings=_query_settings(node),
             announce=node.announce,
             new_id=new_id,
+        ),
+        services=(
+            CatalogueHandlers(node.database, new_id),
+            ServiceCallHandlers(node.database, node.pump, results, announce=node.announce, new_id=new_id),
         ),
     )
 

@@ -321,8 +321,9 @@ class ChildCall(msgspec.Struct, kw_only=True):
 class Delivery(msgspec.Struct, kw_only=True):
     """What one run has done to another: written by the first, taken by the second under its own lock.
 
-    ``kind`` is ``child_closed`` or ``child_continued``, about the call ``sequence`` of the run it is meant for, or
-    ``parent_closed``, for a child, or ``service_call_closed``, whose body is the call that has ended. ``ordinal`` is given by the database and orders what one run is sent.
+    ``kind`` is ``child_closed`` or ``child_continued``, about the call ``sequence`` of the run it is meant for,
+    ``parent_closed``, for a child, or ``service_call_closed``, whose body is the call that has ended. ``ordinal`` is
+    given by the database and orders what one run is sent.
     """
 
     run_id: str

@@ -144,7 +144,7 @@ class RecordLocalActivity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartServiceOperation(msgspec.Struct, frozen=True, kw_only=True):
-    """``start_service_operation``: names as authored; ``namespace`` is that of the catalogue, None for the run's own."""
+    """``start_service_operation``: names as authored; ``namespace`` None is the run's own."""
 
     endpoint_name: str
     service_name: str

@@ -36,6 +36,11 @@ SELECT
 -- Record new calls.
 INSERT INTO workflow_service_calls SELECT n.* FROM json_populate_recordset(NULL::workflow_service_calls, $1::json) n;
 
+-- name: find_operation
+-- An operation that is about to be called, and the time.
+SELECT row_to_json(o)::text, dw_now() FROM workflow_service_operations o
+WHERE o.namespace = $1 AND o.endpoint_name = $2 AND o.service_name = $3 AND o.operation_name = $4;
+
 -- name: admit_service_call
 -- Record a call that no workflow has made, due at once, unless one with its key exists. Gives back its id.
 INSERT INTO workflow_service_calls
