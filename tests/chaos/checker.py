@@ -10,6 +10,7 @@ import msgspec
 import psycopg
 
 from dw_core.engine.rows import Activity, Run, Task, Timer
+from dw_core.engine.update_rows import Update
 from tests.chaos.workers import SIGNALS, Ledger
 from tests.unit.engine.invariants import (
     OUTCOMES,
@@ -17,10 +18,12 @@ from tests.unit.engine.invariants import (
     calls_6_7_8_13,
     groups_12,
     liveness_20_21_24,
+    next_task_16,
     outcome_29,
     shape_1_3_4_5,
     signals_in_order,
     timers_41,
+    updates_16,
     waits_9_10,
 )
 
@@ -86,6 +89,8 @@ def _check_ledger(found: dict[str, Found], ledger: Ledger) -> None:
     attempts = {name: status for one in found.values() for name, status in one.closed_attempts()}
     signals = {name for one in found.values() for name in one.signals()}
     assert ledger.signals <= signals, f"23: acknowledged signals are lost: {ledger.signals - signals}"
+    updates = {name for one in found.values() for name in one.updates()}
+    assert ledger.updates <= updates, f"23: acknowledged updates are lost: {ledger.updates - updates}"
     lost = {name for name, status in ledger.attempts.items() if attempts.get(name) != status}
     assert not lost, f"23: acknowledged reports are lost: {lost}"
 
@@ -105,6 +110,7 @@ class Found:
         groups: list[Json],
         receipts: list[Json],
         timers: list[Json],
+        updates: list[Json],
     ) -> None:
         self.run = msgspec.convert(run, Run)
         self.history = history
@@ -112,10 +118,11 @@ class Found:
         self._size = size
         self._activities = [msgspec.convert(activity, Activity) for activity in activities]
         self._attempts = attempts
-        self._inbox = inbox
+        self._inbox = [row | {"payload": msgspec.json.decode(row["payload"])} for row in inbox]
         self._groups = groups
         self._receipts = receipts
         self._timers = [msgspec.convert(timer, Timer) for timer in timers]
+        self._updates = [msgspec.convert(update, Update) for update in updates]
 
     def check(self) -> None:
         """Every invariant that concerns this run alone."""
@@ -128,6 +135,8 @@ class Found:
         timers_41(history, self._timers, self._inbox)
         waits_9_10(run, history)
         signals_in_order(run, history, self._inbox)
+        updates_16(run, history, self._updates, self._inbox)
+        next_task_16(run, self._updates, self.tasks)
         for activity in self._activities:
             mine = [row for row in self._attempts if row["sequence"] == activity.sequence]
             task = next((t for t in self.tasks if t.activity_sequence == activity.sequence), None)
@@ -156,6 +165,11 @@ class Found:
         sent = [e["payload"]["workflow_command_id"] for e in self.history if e["event_type"] == "SignalReceived"]
         assert len(sent) <= SIGNALS, "a signal that is sent again is the same signal"
         return sent
+
+    def updates(self) -> list[str]:
+        """Ids of the accepted updates; one that is sent again is the same update."""
+        assert len(self._updates) <= 1, "every run is sent one update"
+        return [update.update_id for update in self._updates]
 
     def closed_attempts(self) -> list[tuple[str, str]]:
         """Ids and statuses of the attempts that have been closed."""

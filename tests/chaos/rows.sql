@@ -10,7 +10,8 @@ SELECT
     (SELECT COALESCE(json_agg(i ORDER BY i.ordinal), '[]') FROM workflow_inbox i WHERE i.run_id = r.run_id),
     (SELECT COALESCE(json_agg(g ORDER BY g.base_sequence), '[]') FROM workflow_parallel_groups g WHERE g.run_id = r.run_id),
     (SELECT COALESCE(json_agg(c ORDER BY c.task_number), '[]') FROM workflow_task_receipts c WHERE c.run_id = r.run_id),
-    (SELECT COALESCE(json_agg(m ORDER BY m.sequence), '[]') FROM workflow_timers m WHERE m.run_id = r.run_id)
+    (SELECT COALESCE(json_agg(m ORDER BY m.sequence), '[]') FROM workflow_timers m WHERE m.run_id = r.run_id),
+    (SELECT COALESCE(json_agg(u ORDER BY u.command_sequence), '[]') FROM workflow_updates u WHERE u.run_id = r.run_id)
 FROM workflow_runs r
 WHERE r.queue = $1
 ORDER BY r.run_id;
@@ -31,5 +32,5 @@ SELECT
     (SELECT count(*) FROM workflow_task_receipts), (SELECT count(*) FROM activity_executions),
     (SELECT count(*) FROM activity_attempts), (SELECT count(*) FROM workflow_inbox),
     (SELECT count(*) FROM workflow_commands), (SELECT count(*) FROM worker_registrations),
-    (SELECT count(*) FROM workflow_namespaces), (SELECT sum(attempt) FROM workflow_tasks),
+    (SELECT count(*) FROM workflow_namespaces), (SELECT count(*) FROM workflow_updates), (SELECT sum(attempt) FROM workflow_tasks),
     (SELECT sum(last_history_sequence + next_task_number) FROM workflow_runs);

@@ -69,15 +69,25 @@ class Load:
         return open_runs < self._runs or self.is_enough
 
     async def _signal(self) -> None:
-        """Send every run its signals, among those of the others."""
+        """Send every run its signals and, before it can have them all, an update, among those of the others."""
         while (workflow_id := await self._startings.get()) is not None:
             for number in range(SIGNALS):
+                if number == 1:
+                    await self._update(workflow_id)
                 body = {"input": [number], "request_id": f"{workflow_id}-{number}"}
                 answer = await self._control.send("signal", f"/api/workflows/{workflow_id}/signal/go", body)
                 if answer.status == 202:
                     self.ledger.signals.add(answer.body["command_id"])
                 else:
                     self.ledger.unexpected.append(f"signal {answer.status} {answer.body}")
+
+    async def _update(self, workflow_id: str) -> None:
+        body = {"input": [1], "request_id": f"{workflow_id}-update"}
+        answer = await self._control.send("update", f"/api/workflows/{workflow_id}/update/edit", body)
+        if answer.status in (200, 202):
+            self.ledger.updates.add(answer.body["update_id"])
+        else:
+            self.ledger.unexpected.append(f"update {answer.status} {answer.body}")
 
     async def stop(self) -> None:
         """End the workers; what they still hold is left to its lease."""

@@ -46,6 +46,7 @@ class Site:
             "task_queue": queue,
             "runtime": "python",
             "supported_workflow_types": [WORKFLOW_TYPE],
+            "max_concurrent_workflow_tasks": 1000,
             "supported_activity_types": ["chaos.activity"],
         }
         assert (await self.post(self.matching[0], "/api/worker/register", body)).status == 201

@@ -24,12 +24,13 @@ RUNS_OF_A_WORKFLOW = 3
 
 
 class Ledger(msgspec.Struct):
-    """What the server has acknowledged: started runs by workflow id; attempts, tasks and signals by id."""
+    """What the server has acknowledged: started runs by workflow id; attempts, tasks, signals and updates by id."""
 
     started: dict[str, str] = {}
     attempts: dict[str, str] = {}
     tasks: set[str] = set()
     signals: set[str] = set()
+    updates: set[str] = set()
     unexpected: list[str] = []
 
 
@@ -83,6 +84,11 @@ def next_commands(history: list[Json], width: int) -> list[Json]:
     return [{"type": "complete_workflow", "result": PAYLOAD}]
 
 
+def applied(update_id: str) -> Json:
+    """The command for the task of an update."""
+    return {"type": "complete_update", "update_id": update_id, "result": PAYLOAD}
+
+
 class Worker:
     """Registers once and polls both kinds of task until it is told to stop."""
 
@@ -134,7 +140,8 @@ class Worker:
             history = await self._history(task, fence)
             if history is None:
                 continue
-            commands = next_commands(history, width)
+            update_id = task["workflow_update_id"]
+            commands = next_commands(history, width) if update_id is None else [applied(update_id)]
             path = f"/api/worker/workflow-tasks/{task['task_id']}"
             if commands:
                 answer = await self._client.send(

@@ -31,6 +31,7 @@ from dw_runtime.settings import load
 from dw_runtime.store.database import Database
 from dw_runtime.store.reads.namespaces import NamespaceCache, NamespaceReads
 from dw_runtime.store.reads.probe import PostgresProbe
+from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
 from dw_runtime.telemetry.metrics import Metrics
 
@@ -157,7 +158,14 @@ async def control_plane(
             routes=ROUTES,
             match=match,
             placement=resolve(None, None, "standalone"),
-            handlers=control_handlers(runs=runs, namespaces=namespaces, pump=pump, limits=bounds, new_id=new_id),
+            handlers=control_handlers(
+                runs=runs,
+                namespaces=namespaces,
+                pump=pump,
+                limits=bounds,
+                new_id=new_id,
+                retention=RetentionStore(database),
+            ),
             authenticator=build_authenticator(AuthSettings(driver="none")),
             gate=OpenGate(),
             namespaces=cache,

@@ -78,6 +78,13 @@ SELECT pg_temp.run_id(n), 3, 'timer', CASE WHEN n % 4 = 0 THEN 'pending' ELSE 'f
        CASE WHEN n % 4 = 0 THEN NULL ELSE now() END, NULL, NULL, NULL
 FROM generate_series(1, 40000) n;
 
+INSERT INTO workflow_updates (update_id, command_id, run_id, update_name, status, command_sequence, arguments,
+                              accepted_at, closed_at)
+SELECT pg_temp.run_id(n), pg_temp.run_id(n), pg_temp.run_id(n), 'set',
+       CASE WHEN n % 50 = 0 THEN 'accepted' ELSE 'completed' END, 2, 'arguments', now(),
+       CASE WHEN n % 50 = 0 THEN NULL ELSE now() END
+FROM generate_series(1, 40000) n;
+
 INSERT INTO workflow_parallel_groups
 SELECT pg_temp.run_id(n), 1, 2, 1, '[]' FROM generate_series(1, 40000) n;
 

@@ -104,12 +104,13 @@ TASK = QUEUE | {
 CAPS = {"queue_leases_max": 10, "namespace_leases_max": 99, "queue_dispatches_max": 99, "budget_group": "g"}
 POINT = {"run_id": RUN_ID, "task_number": 2, "sequence": 1, "attempt": 1}
 TIMER = {"run_id": RUN_ID, "sequence": 99, "kind": "timer", "status": "pending", "delay_seconds": 1}
+UPDATE = {"update_id": RUN_ID, "command_id": RUN_ID, "run_id": RUN_ID, "update_name": "set", "status": "accepted"}
 CHILD = {"run_id": RUN_ID, "sequence": 99, "child_run_id": NEW_ID, "current_run_id": NEW_ID, "status": "started"}
 DELIVERY = {"run_id": RUN_ID, "kind": "child_closed", "sequence": 1, "body": {}, "created_at": "2026-01-01T00:00:00Z"}
 GROUP = {"run_id": RUN_ID, "base_sequence": 1, "change_id": "change"}
 
 
-QUERY = {"query_task_id": NEW_ID, "namespace": "seed-1", "queue": "queue-1", "run_id": RUN_ID}
+QUERY = {"query_task_id": NEW_ID, "kind": 2, "namespace": "seed-1", "queue": "queue-1", "run_id": RUN_ID}
 CLAIMANT = {"lease_owner": "worker-1", "poll_request_id": "poll-1", "lease_seconds": 60}
 
 
@@ -127,6 +128,9 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "open_timers": (rows(TIMER),),
     "end_timers": (rows(TIMER),),
     "find_due_timers": ("timers", "me", 5, 2, 500),
+    "open_updates": (rows(UPDATE | {"update_id": NEW_ID, "command_id": NEW_ID}),),
+    "settle_updates": (rows(UPDATE),),
+    "read_updates": (KEYS,),
     "open_child_calls": (rows(CHILD),),
     "move_child_calls": (rows(CHILD),),
     "leave_deliveries": (rows(DELIVERY),),
@@ -145,7 +149,7 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "lock_runs": (rows({"run_id": RUN_ID}, {"namespace": "seed-1", "workflow_id": "w-1"}),),
     "read_related": (
         rows(
-            {"run_id": RUN_ID, "inbox": True, "closing": True, "deliveries": True, "details": True},
+            {"run_id": RUN_ID, "inbox": True, "closing": True, "deliveries": True, "details": True, "contract": True},
             {"namespace": "seed-1", "workflow_id": "w-1"},
         ),
         rows(POINT),
@@ -154,6 +158,9 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
         rows({"lease_owner": "worker-1", "poll_request_id": "poll-1"}),
         rows({"namespace": "seed-1", "workflow_id": "w-1", "request_id": "r-1"}),
         rows(POINT),
+        rows({"run_id": RUN_ID, "update_id": RUN_ID}),
+        rows({"namespace": "seed-1", "queue": "queue-1", "workflow_type": "type-1", "build_id": None}),
+        "60",
     ),
     "read_pages": (rows({"run_id": RUN_ID, "up_to": 6, "page_size": 100}),),
     "read_settled": (rows(POINT),),
@@ -175,7 +182,8 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "claim_queries": (rows(TASK | {"claimants": [CLAIMANT]}), 0.5),
     "renew_polled_queries": (rows(TASK | CLAIMANT),),
     "release_query": (RUN_ID, 1, "worker-1"),
-    "lock_query": (RUN_ID, "seed-1"),
+    "lock_query": (RUN_ID, "seed-1", 2),
+    "read_validators": ("seed-1", "queue-1", "type-1", 60),
     "settle_query": (RUN_ID, 2, "answer", None),
     "reoffer_queries_of": (rows({"namespace": "seed-1", "worker_id": "worker-1"}),),
     "sweep_queries": (200, 60),
@@ -185,6 +193,7 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "save_worker": (json.dumps({"namespace": "seed-1", "worker_id": "worker-1"}),),
     "beat_worker": ("seed-1", "worker-1", None, None, None),
     "touch_workers": (rows({"namespace": "seed-1", "worker_id": "worker-1"}), 3),
+    "forget_stale_workers": (604_800, 500),
     "forget_worker": ("seed-1", "worker-1"),
     "leased_runs": ("seed-1", "worker-1"),
     "try_migration_lock": (),
@@ -199,8 +208,15 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "describe_namespace": ("default",),
     "describe_run": ("seed-1", "w-1", None, 60),
     "list_instance_runs": ("seed-1", "w-1", 60),
+    "set_drain": ("seed-1", "queue-1", "", "draining"),
+    "list_builds": ("seed-1", "queue-1", 60),
+    "describe_activity": ("seed-1", "w-1", "type-1"),
+    "list_activities": ("seed-1", "type-1", "running", "infinity", "", 51),
     "list_runs": ("seed-1", "type-1", "running", "infinity", "", 51, 60),
     "read_run_history": ("seed-1", "w-1", RUN_ID, 0, 100),
+    "find_expired": ("seed-1", 100),
+    "judge_runs": ("seed-1", KEYS),
+    "prune_runs": (500, None, None),
     "measure_run": ("seed-1", "w-1", RUN_ID),
     "export_run": (RUN_ID,),
     "run_exists": ("seed-1", "w-1", RUN_ID),

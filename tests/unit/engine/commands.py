@@ -159,6 +159,16 @@ def local(outcome: str = "completed", attempts: Sequence[Json] | None = None, **
     return report | {"outcome": outcome, "arguments": envelope([]), "attempts": tried} | members | fields
 
 
+def apply(update_id: str, value: Any = None) -> Json:
+    """``complete_update``."""
+    return {"type": "complete_update", "update_id": update_id, "result": envelope(value)}
+
+
+def refuse(update_id: str, message: str = "no", **fields: Any) -> Json:
+    """``fail_update``."""
+    return {"type": "fail_update", "update_id": update_id, "message": message, **fields}
+
+
 def finish(value: Any = None) -> Json:
     """``complete_workflow``."""
     return {"type": "complete_workflow", "result": envelope(value)}

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from dw_core.engine.rows import Activity, ChildCall, Run, Task, TaskKind, TaskState, Timer
+from dw_core.engine.update_rows import Update
+from dw_core.engine.update_tasks import update_of
 from dw_core.ids import execution_id
 from tests.unit.engine.world import World
 
@@ -40,7 +42,7 @@ BY_ITS_CODE = {"WorkflowCompleted", "WorkflowFailed", "WorkflowContinuedAsNew"}
 """Ends that a completion has brought: what arrived during its lease, and only it, is in no history."""
 CHILD_OUTCOMES = {"ChildRunCompleted", "ChildRunFailed", "ChildRunCancelled", "ChildRunTerminated"}
 GROUPED = {"ActivityScheduled", "TimerScheduled", "ChildWorkflowScheduled", "ConditionWaitOpened"}
-AFTER_THE_END = {"ParentClosePolicyApplied"}
+AFTER_THE_END = {"UpdateCompleted", "ParentClosePolicyApplied"}
 CALLS: dict[str, tuple[str, tuple[str, ...], set[str]]] = {
     "ActivityScheduled": ("Activity", ("activity_type",), OUTCOMES),
     "TimerScheduled": ("Timer", ("delay_seconds", "fire_at"), TIMER_OUTCOMES),
@@ -95,6 +97,9 @@ class Watch:
         waits_9_10(run, history)
         selections_14(history)
         signals_in_order(run, history, buffered)
+        updates = self.world.updates(run.run_id)
+        updates_16(run, history, updates, buffered)
+        next_task_16(run, updates, tasks)
         for activity in activities:
             attempts = [
                 row for row in self.world.memory.of_run("attempts", run.run_id) if row["sequence"] == activity.sequence
@@ -109,14 +114,16 @@ class Watch:
         assert run.open_child_count == len(is_open), "open children are counted"
         assert not (run.is_terminal and is_open), "24: a closed run waits for no child"
         for call in children:
-            found = sum(
-                event["event_type"] in CHILD_OUTCOMES and event["payload"]["sequence"] == call.sequence
+            outcomes = [
+                event["payload"]
                 for event in [*history, *buffered]
-            )
+                if event["event_type"] in CHILD_OUTCOMES and event["payload"]["sequence"] == call.sequence
+            ]
+            found = len(outcomes)
             is_unseen = run.is_terminal and not found and any(event["event_type"] in BY_ITS_CODE for event in history)
             assert found == (call.status not in {"started", "abandoned"}) or is_unseen, "31: one outcome per call"
             last = self.world.run(call.current_run_id)
-            if call.status not in {"started", "abandoned"}:
+            if any("child_status" in outcome for outcome in outcomes):
                 assert last.is_terminal and last.status == call.status, "31: the outcome is that of the last run"
             if call.status == "started" and last.is_terminal:
                 assert any(row["run_id"] == run.run_id for row in self.world.memory.deliveries), "31: nothing gets lost"
@@ -185,8 +192,9 @@ def calls_6_7_8_13(run: Run, history: list[Json]) -> None:
     for event in history:
         payload, kind = event["payload"], event["event_type"]
         sequence = payload.get("sequence")
-        if sequence is None or kind in CLOSINGS or payload.get("timer_kind") is not None:
-            continue  # a timeout timer shares the sequence of its wait: 41 looks at it
+        shares = kind in CLOSINGS or kind.startswith("Update") or payload.get("timer_kind") is not None
+        if sequence is None or shares:
+            continue  # a timeout timer and an update have the sequence of a call: 41 and 16 look at them
         if kind == "CooperativeCancellationDelivered":
             if sequence == len(openings) + 1:  # a call that was interrupted before it was recorded
                 openings |= {sequence + offset: event for offset in range(payload["sequence_span"])}
@@ -311,6 +319,35 @@ def signals_in_order(run: Run, history: list[Json], buffered: list[Json]) -> Non
     if not run.is_terminal:
         unseen = sum(e["event_type"] == "SignalReceived" for e in [*history, *buffered][run.consumed_wake_sequence :])
         assert run.pending_signal_count == unseen, "signals that nobody has seen are counted"
+
+
+def updates_16(run: Run, history: list[Json], updates: list[Update], buffered: list[Json]) -> None:
+    """An update is accepted, applied only if it succeeds, and completed once; a closed run has no open one."""
+    assert run.open_update_count == sum(update.closed_at is None for update in updates), "open updates are counted"
+    events: dict[str, list[str]] = {}
+    for event in history:
+        if event["event_type"].startswith("Update"):
+            events.setdefault(event["payload"]["update_id"], []).append(event["event_type"])
+    waiting = [e["payload"]["update_id"] for e in buffered if e["event_type"] == "UpdateAccepted"]
+    for update in updates:
+        found = events.pop(update.update_id, [])
+        assert not run.is_terminal or update.closed_at is not None, "16: no update is open in a closed run"
+        if update.closed_at is None:
+            assert found == ["UpdateAccepted"] or (found == [] and update.update_id in waiting), "16: accepted, once"
+        else:
+            applied = ["UpdateApplied"] if update.status == "completed" else []
+            assert found == ["UpdateAccepted", *applied, "UpdateCompleted"], "16: applied if completed, ended once"
+    moved = run.closed_reason == "continued" and all(found == ["UpdateAccepted"] for found in events.values())
+    assert events == {} or moved, "16: every event belongs to an update of the run, or to one that has moved on"
+
+
+def next_task_16(run: Run, updates: list[Update], tasks: list[Task]) -> None:
+    """Open updates have a task that will come to them; the task of an update is for an open one."""
+    task = next((task for task in tasks if task.kind is TaskKind.WORKFLOW), None)
+    still_open = {update.update_id for update in updates if update.closed_at is None}
+    assert task is not None or not still_open, "16: an accepted update is not forgotten"
+    named = None if task is None else update_of(task)
+    assert named is None or named in still_open, "16: an update task applies an open update"
 
 
 def timers_41(history: list[Json], timers: list[Timer], buffered: list[Json]) -> None:

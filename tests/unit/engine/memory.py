@@ -34,6 +34,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "children": ("run_id", "sequence"),
     "groups": ("run_id", "base_sequence"),
     "markers": ("run_id", "change_id"),
+    "updates": ("update_id",),
     "commands": ("command_id",),
     "attribute_types": ("namespace", "name"),
 }
@@ -56,6 +57,7 @@ UPDATED = {
     "children": _updated_columns("workflow_child_calls", "move_child_calls"),
     "groups": ["open_count", "selection"],
     "attempts": _updated_columns("activity_attempts", "acknowledge_attempts"),
+    "updates": _updated_columns("workflow_updates", "settle_updates"),
 }
 
 
@@ -65,6 +67,7 @@ def _check_run(row: Json) -> None:
     assert is_closed == (row["closed_reason"] is not None), "a closed run has a reason"
     assert row["open_activity_count"] >= 0, "open activities are counted"
     assert row["open_timer_count"] >= 0, "open timers are counted"
+    assert row["open_update_count"] >= 0, "open updates are counted"
     assert row["open_child_count"] >= 0, "open children are counted"
 
 
@@ -104,6 +107,11 @@ def _check_receipt(row: Json) -> None:
     assert row["outcome"] in {"completed", "failed", "waiting_for_history", "cancelled"}
 
 
+def _check_update(row: Json) -> None:
+    assert row["status"] in {"accepted", "completed", "failed"}
+    assert (row["closed_at"] is None) == (row["status"] == "accepted"), "a closed update has a closing time"
+
+
 CHECKS: dict[str, Callable[[Json], None]] = {
     "runs": _check_run,
     "tasks": _check_task,
@@ -113,6 +121,7 @@ CHECKS: dict[str, Callable[[Json], None]] = {
     "groups": _check_group,
     "attempts": _check_attempt,
     "receipts": _check_receipt,
+    "updates": _check_update,
 }
 
 
@@ -134,6 +143,7 @@ class Memory:
         self.instances: dict[tuple[str, str], str] = {}
         self.details: dict[str, Json] = {}
         self.inbox: list[Json] = []
+        self.offered: dict[str, Json] = {}
         self.deliveries: list[Json] = []
         self._ordinals = 0
         self.touched: set[str] = set()
@@ -153,6 +163,8 @@ class Memory:
             "count_groups": self._updating("groups"),
             "open_timers": self._inserting("timers"),
             "end_timers": self._updating("timers"),
+            "open_updates": self._inserting("updates"),
+            "settle_updates": self._updating("updates"),
             "record_markers": self._inserting("markers"),
             "empty_inboxes": self._empty_inboxes,
             "fill_inboxes": self._fill_inboxes,
@@ -205,7 +217,17 @@ class Memory:
                 yield task
 
     def _read_related(
-        self, named: str, points: str, groups: str, markers: str, _polls: str, requests: str, due_timers: str
+        self,
+        named: str,
+        points: str,
+        groups: str,
+        markers: str,
+        _polls: str,
+        requests: str,
+        due_timers: str,
+        updates: str,
+        starts: str,
+        _silence: str,
     ) -> list[Row]:
         run_ids = {run_id for run_id, _ in self._named(named)}
         inboxes = {run_id for run_id, row in self._named(named) if row["inbox"]}
@@ -253,10 +275,28 @@ class Memory:
                 _cell([self.tables["groups"][key] for key in sorted(bases) if key in self.tables["groups"]]),
                 _cell([self.tables["markers"][key] for key in sorted(changes) if key in self.tables["markers"]]),
                 _cell([row for row in self.inbox if row["run_id"] in inboxes]),
+                _cell(self._open_updates(inboxes, closing, {row["update_id"] for row in _rows(updates)})),
+                _cell(self._contracts({run_id for run_id, row in self._named(named) if row["contract"]})),
+                _cell(self._offered(_rows(starts))),
                 _cell(kept),
                 None,
             )
         ]
+
+    def _open_updates(self, run_ids: set[str], closing: set[str], with_arguments: set[str]) -> list[Json]:
+        return [
+            row if row["update_id"] in with_arguments or row["run_id"] in closing else row | {"arguments": None}
+            for row in self.tables["updates"].values()
+            if row["run_id"] in run_ids and row["closed_at"] is None
+        ]
+
+    def _offered(self, starts: list[Json]) -> list[Json]:
+        known = [row for row in starts if row["workflow_type"] in self.offered]
+        return [row | {"contract": self.offered[row["workflow_type"]]} for row in known]
+
+    def _contracts(self, run_ids: set[str]) -> list[Json]:
+        contracts = {run_id: self.details[run_id]["command_contract"] for run_id in sorted(run_ids & set(self.details))}
+        return [{"run_id": run_id, "contract": contract} for run_id, contract in contracts.items() if contract]
 
     def _read_members(self, groups: str, spans: str) -> list[Row]:
         bases = {(g["run_id"], g["base_sequence"]) for g in _rows(groups)}

@@ -140,6 +140,37 @@ class DescribesItself:
         return doubled
 
 
+@workflow.defn(name="updated")
+class Updated:
+    """Waits for what updates and signals bring, beside activities; a refused update counts for nothing."""
+
+    def __init__(self) -> None:
+        self.notes: list[int] = []
+        self.wanted = 0
+
+    @workflow.signal("go")
+    def on_go(self, number: int) -> None:
+        """Note a signal."""
+        self.notes.append(number)
+
+    @workflow.update("add")
+    def add(self, number: int) -> int:
+        """Note an update, unless its number is odd."""
+        if number % 2:
+            raise ValueError("odd")
+        self.notes.append(number)
+        return len(self.notes)
+
+    def run(self, ctx: WorkflowContext, count: int) -> Steps:
+        yield ctx.schedule_activity("double", [count], retry_policy=FOREVER)
+        for number in range(1, count + 1):
+            self.wanted = number
+            timeout = None if number % 2 else 900
+            yield ctx.wait_condition(lambda: len(self.notes) >= self.wanted, key="noted", timeout=timeout)
+            yield ctx.schedule_activity("double", [number], retry_policy=FOREVER)
+        return count
+
+
 @workflow.defn(name="fails")
 class Fails:
     """Ends with the failure of its activity."""
@@ -245,7 +276,7 @@ class Selects:
         return [results, pair, sorted([str(quick.result()), str(rest)])]
 
 
-WORKFLOWS: list[type] = [
+WORKFLOWS: list[Any] = [
     Sequential,
     FanOut,
     RecordedValues,
@@ -253,6 +284,7 @@ WORKFLOWS: list[type] = [
     Sleeps,
     Listens,
     DescribesItself,
+    Updated,
     Fails,
     Family,
     Countdown,

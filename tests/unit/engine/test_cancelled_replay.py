@@ -19,7 +19,7 @@ from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.payloads.codec import decode_blob
 from dw_runtime.pump.claims import Claimed
 from tests.unit.engine.invariants import CLOSINGS
-from tests.unit.engine.replay_workflows import ALL_WORKFLOWS, FOREVER, WORKFLOWS, Listens, Selects
+from tests.unit.engine.replay_workflows import ALL_WORKFLOWS, FOREVER, WORKFLOWS, Listens, Selects, Updated
 from tests.unit.engine.test_replay import EXAMPLES, Commands, Trouble
 from tests.unit.engine.world import QUEUE, accepted, completion, failed_task
 
@@ -92,7 +92,24 @@ class Chooses:
         return keys
 
 
-CANCELLED: list[Any] = [*(cls for cls in WORKFLOWS if cls not in (Listens, Selects)), CleansUp, Swallows, Chooses]
+@workflow.defn(name="has-children")
+class HasChildren:
+    """Children that are told to cancel, waited for, and left alone."""
+
+    def run(self, ctx: WorkflowContext, count: int) -> Steps:
+        for number in range(count):
+            yield ctx.start_child_workflow("swallows", [number], cancellation_policy="try_cancel")
+            yield ctx.start_child_workflow("cleans-up", [1], cancellation_policy="wait_cancellation_completed")
+            yield [
+                ctx.start_child_workflow("swallows", [1], cancellation_policy="try_cancel"),
+                ctx.start_child_workflow("swallows", [2], parent_close_policy="request_cancellation"),
+                ctx.start_child_workflow("cleans-up", [1], cancellation_policy="wait_cancellation_completed"),
+            ]
+        return count
+
+
+_OTHERS = [cls for cls in WORKFLOWS if cls not in (Listens, Selects, Updated)]
+CANCELLED: list[Any] = [*_OTHERS, CleansUp, Swallows, Chooses, HasChildren]
 """Without calls that take no number: a condition that already holds when it is waited for, a selection's member that
 has ended when it is awaited. Right before the call that a delivery interrupts, the SDK takes it for that one."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -9,7 +11,7 @@ from dw_core.engine.inputs import TakeDeliveries
 from dw_core.engine.rows import ChildCall, TaskKind
 from dw_core.limits import Limits
 from tests.unit.engine.commands import activity, child, children, continued, finish, give_up, retrying, timer, wait
-from tests.unit.engine.world import Json, World, accepted, completion, rejected
+from tests.unit.engine.world import Json, Reply, World, accepted, completion, rejected
 
 
 @pytest.fixture
@@ -240,8 +242,8 @@ def test_too_many_children_are_refused_and_start_none() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"parent_close_policy": "request_cancellation"},
-        {"cancellation_policy": "try_cancel"},
+        {"parent_close_policy": "cancel"},
+        {"cancellation_policy": "request_cancel"},
         {"run_timeout_seconds": 9, "execution_timeout_seconds": 8},
         {"workflow_type": ""},
     ],
@@ -252,3 +254,71 @@ def test_an_invalid_child_start_is_refused(fields: Json, world: World) -> None:
     refused = rejected(world.complete(task, child() | fields))
     assert refused.reason == "validation_failed"
     assert world.types(run_id) == ["StartAccepted", "WorkflowStarted"]
+
+
+def asked(world: World, run_id: str) -> Json:
+    """The context of the cancellation request that a run has been sent."""
+    return dict(last(world, run_id, "CooperativeCancellationRequested")["cancellation"])
+
+
+def interrupted(world: World, **fields: Any) -> tuple[str, str, str, Reply]:
+    """A parent that is asked to cancel while it waits for a child: both runs, the request, the answer to delivery."""
+    run_id = world.start()
+    world.decide_with(child(**fields))
+    request = accepted(world.request_cancellation(seconds=60))["cancellation_request"]["request_id"]
+    by_run = {c.run.run_id: c.task for c in world.poll(TaskKind.WORKFLOW, slots=2)}
+    kid = call(world, run_id).child_run_id
+    accepted(world.complete(by_run[kid], timer(9999)))
+    return run_id, kid, request, world.deliver(by_run[run_id], request, 1, "child")
+
+
+def test_a_child_is_told_of_the_cancellation_of_its_parent() -> None:
+    world = World()
+    run_id, kid, request, reply = interrupted(world, cancellation_policy="try_cancel")
+    assert accepted(reply)["delivered"] is True
+    assert world.types(run_id)[-2:] == ["CooperativeCancellationDelivered", "ChildRunCancelled"]
+    world.sweep()
+    context = asked(world, kid)
+    assert (context["root_request_id"], context["parent_request_id"]) == (request, request)
+    assert context["root_workflow_run_id"] == run_id
+    assert [one["workflow_run_id"] for one in context["lineage"]] == [run_id, kid]
+    assert context["cleanup_deadline_at"] == asked(world, run_id)["cleanup_deadline_at"]
+
+
+def test_a_delivery_waits_for_a_child_that_must_end_first() -> None:
+    world = World()
+    run_id, kid, request, reply = interrupted(world, cancellation_policy="wait_cancellation_completed")
+    assert accepted(reply)["reason"] == "cancellation_waiting_for_child"
+    world.sweep()
+    assert asked(world, kid)["root_request_id"] == request
+    task = next(c.task for c in world.poll(TaskKind.WORKFLOW, slots=2) if c.run.run_id == kid)
+    accepted(world.complete(task, finish("cleaned")))
+    world.sweep()
+    again = world.claim_workflow().task
+    assert accepted(world.deliver(again, request, 1, "child"))["delivered"] is True
+    assert world.types(run_id).count("ChildRunCompleted") == 1
+
+
+def test_an_abandoned_child_hears_nothing_of_the_cancellation() -> None:
+    world = World()
+    _, kid, _, reply = interrupted(world)
+    assert accepted(reply)["delivered"] is True
+    world.sweep()
+    assert "CooperativeCancellationRequested" not in world.types(kid)
+
+
+def test_a_closed_parent_may_ask_its_child_to_cancel() -> None:
+    world = World()
+    run_id = world.start()
+    world.decide_with(child(parent_close_policy="request_cancellation"), timer(0))
+    kid = call(world, run_id).child_run_id
+    tasks = {c.run.run_id: c.task for c in world.poll(TaskKind.WORKFLOW, slots=2)}
+    accepted(world.complete(tasks[run_id], finish()))
+    world.sweep()
+    context = asked(world, kid) if "CooperativeCancellationRequested" in world.types(kid) else None
+    if context is None:  # the child's lease keeps it waiting
+        accepted(world.complete(tasks[kid], timer(9)))
+        world.sweep()
+        context = asked(world, kid)
+    assert context["parent_request_id"] is None
+    assert context["requester"] == {"type": "workflow", "id": run_id}

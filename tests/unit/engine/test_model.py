@@ -10,6 +10,8 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from dw_core.engine.commands.parse import parse_commands
+from dw_core.engine.commands.parsed import ScheduleActivity
 from dw_core.engine.inputs import (
     AcknowledgeCancellation,
     ActivityInput,
@@ -39,10 +41,12 @@ from dw_core.engine.inputs import (
 from dw_core.engine.rows import Task, TaskKind
 from dw_core.engine.sticky import StickyClaim
 from dw_core.engine.transition import Rejection
+from dw_core.engine.update_tasks import update_of
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.limits import Limits
 from tests.unit.engine.commands import (
     activity,
+    apply,
     attributes,
     cancel_member,
     child,
@@ -54,6 +58,7 @@ from tests.unit.engine.commands import (
     leaf,
     local,
     memo,
+    refuse,
     retrying,
     select,
     side_effect,
@@ -199,6 +204,9 @@ class Engine(RuleBasedStateMachine):
     def _workflow_report(self, task: Task, data: st.DataObject) -> Input:
         kind = data.draw(st.sampled_from(["complete"] * 3 + ["again", "cancel", "fail", "beat", "check", "deliver"]))
         changes = data.draw(CHANGED_FENCES)
+        update_id = update_of(task)
+        if update_id is not None and data.draw(st.integers(0, 4)):
+            return completion(task, data.draw(st.sampled_from([apply(update_id), refuse(update_id)])), **changes)
         if kind == "complete":
             keeps = StickyClaim(
                 worker_id=task.lease_owner or "",
@@ -295,7 +303,7 @@ class Engine(RuleBasedStateMachine):
         image = self.world.memory.image() if len(batch) == 1 else b""
         replies = self.world.transact(batch)
         for change, reply in zip(batch, replies, strict=True):
-            self._check_reply(change, reply)
+            self._check_reply(change, reply, is_alone=len(batch) == 1)
         if len(batch) == 1 and _changes_nothing(batch[0], replies[0]):
             assert self.world.memory.image() == image, "18, 25: a refusal changes nothing"
         self.answered.extend(zip(batch, replies, strict=True))
@@ -303,12 +311,12 @@ class Engine(RuleBasedStateMachine):
         self.world.dispatched.clear()
         self.watch.look()
 
-    def _check_reply(self, change: Input, reply: Reply) -> None:
+    def _check_reply(self, change: Input, reply: Reply, *, is_alone: bool) -> None:
         if isinstance(change, StartWorkflow) and isinstance(reply, dict):
             assert self.world.memory.instances[NAMESPACE, change.workflow_id] == reply["run_id"], "34, 36"
         if isinstance(change, HeartbeatActivity) and isinstance(reply, dict) and reply["can_continue"]:
             assert reply["run_closed_at"] is None, "30: a heartbeat never continues a closed run"
-        if isinstance(change, RenewActivityLease) and isinstance(reply, dict):
+        if is_alone and isinstance(change, RenewActivityLease) and isinstance(reply, dict):
             assert not self.world.run(change.run_id).is_terminal, "30: a lease of a closed run is never renewed"
 
     @initialize()
@@ -328,12 +336,36 @@ class Engine(RuleBasedStateMachine):
         self._submit(*starts)
         assert len(self.world.memory.tables["runs"]) == before + (not was_known), "36: one start creates the run"
 
+    @rule(number=st.integers(0, 1), policy=POLICIES, wait=SECONDS)
+    def start_activity(self, number: int, policy: Json | None, wait: int | None) -> None:
+        """A standalone activity, now and then under an id that is taken."""
+        command = activity("a", retry_policy=policy, start_to_close_timeout=wait)
+        parsed, errors = parse_commands([command])
+        assert parsed is not None, errors
+        (scheduled,) = parsed.commands
+        assert isinstance(scheduled, ScheduleActivity)
+        before = self.world.memory.image()
+        reply = self.world.start_activity(
+            f"job{number}",
+            has_retry_policy=scheduled.has_retry_policy,
+            retry_policy=scheduled.retry_policy,
+            timeouts=scheduled.timeouts,
+        )
+        assert isinstance(reply, dict) or self.world.memory.image() == before, "a used id changes nothing"
+        self.watch.look()
+
     @rule(number=st.integers(0, 2), name=st.sampled_from("xy"), times=st.integers(1, 3), once=st.booleans())
     def signal(self, number: int, name: str, times: int, once: bool) -> None:
         """Signals, some of them sent twice."""
         request_id = self.world.new_id() if once else None
         sent = [self.world.signal_input(f"w{number}", name, request_id=request_id) for _ in range(times)]
         self._submit(*sent)
+
+    @rule(number=st.integers(0, 2), name=st.sampled_from("xy"), times=st.integers(1, 3), once=st.booleans())
+    def update(self, number: int, name: str, times: int, once: bool) -> None:
+        """Updates, some of them sent twice."""
+        request_id = self.world.new_id() if once else None
+        self._submit(*[self.world.update_input(f"w{number}", name, request_id=request_id) for _ in range(times)])
 
     @rule(kind=KINDS, owner=OWNERS, slots=st.integers(1, 3))
     def poll(self, kind: TaskKind, owner: str, slots: int) -> None:
@@ -475,7 +507,8 @@ class Engine(RuleBasedStateMachine):
             for found in self.world.poll(TaskKind.ACTIVITY, slots=50):
                 accepted(self.world.complete_activity(found.task))
             for found in self.world.poll(TaskKind.WORKFLOW, slots=50):
-                self.world.complete(found.task, finish())
+                update_id = update_of(found.task)
+                self.world.complete(found.task, finish() if update_id is None else apply(update_id))
             self.watch.look()
         raise AssertionError(f"21: a run never ends: {self._open_runs()}")
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from durable_workflow import serializer
-from durable_workflow.workflow import Replayer, commands_to_server_commands
+from durable_workflow.workflow import Replayer, apply_update, commands_to_server_commands
 
 from dw_core.engine.inputs import Input
 from dw_core.engine.rows import TaskKind
+from dw_core.engine.update_tasks import update_of
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.payloads.codec import encode_blob
 from dw_runtime.pump.claims import Claimed
@@ -37,12 +38,22 @@ STEPS_MAX = 3000
 
 Json = dict[str, Any]
 Commands = list[Json]
+BY_NAME: dict[str, Any] = {cls.__workflow_name__: cls for cls in WORKFLOWS}
 
 
 def replayed(events: list[Json]) -> Commands:
     """The commands that the SDK's worker would send after these events."""
     outcome = Replayer(workflows=ALL_WORKFLOWS).replay(events, payload_codec="avro")
     return commands_to_server_commands(outcome.commands, QUEUE)
+
+
+def updated(events: list[Json], update_id: str) -> Json:
+    """The command that the SDK's worker would send for an update."""
+    started = events[1]["payload"]
+    workflow_type = BY_NAME[started["workflow_type"]]
+    arguments = serializer.decode_envelope(started["input"])
+    command = apply_update(workflow_type, events, arguments, update_id, payload_codec="avro")
+    return command.to_server_command(QUEUE)
 
 
 def comparable(commands: Commands) -> Commands:
@@ -84,8 +95,10 @@ class Trouble:
                 self._work(claimed)
         if self._late and self._troubled():
             self.world.submit(self._rng.choice(self._late))
-        if self._type in ("listens", "cleans-up") and self._rng.random() < 0.3:
+        if self._type in ("listens", "cleans-up", "updated") and self._rng.random() < 0.3:
             self.world.signal("w", "go", self._rng.randint(1, 9))
+        if self._type == "updated" and self._rng.random() < 0.5:
+            self.world.update("w", "add", self._rng.randint(1, 9), request_id=self._rng.choice("abcdefgh"))
         if self._troubled():
             self.world.submit(self.world.start_input(duplicate_policy="use-existing", workflow_type=self._type))
         self.world.later(self._rng.choice([0.01, 1, 5]) if self._rng.random() > self._trouble / 2 else 300)
@@ -107,6 +120,8 @@ class Trouble:
             report = self._executed(claimed)
         elif self._troubled():
             report = failed_task(claimed.task, "out of memory", "MemoryError")
+        elif (update_id := update_of(claimed.task)) is not None:
+            report = completion(claimed.task, updated(self.world.events(self.run_id), update_id))
         else:
             sent = replayed(self.world.events(claimed.task.run_id))
             report = completion(claimed.task, *sent) if sent else failed_task(claimed.task, "", WAITING_FOR_HISTORY)
@@ -133,9 +148,14 @@ class Trouble:
     @property
     def end(self) -> Json:
         """The last event's type and what it says about the result."""
-        event = self.world.events(self.current_run_id)[-1]
+        event = closing_event(self.world.events(self.current_run_id))
         members = ("output", "message", "exception_type", "failed_step_sequence")
         return {"event_type": event["event_type"]} | {name: event["payload"].get(name) for name in members}
+
+
+def closing_event(events: list[Json]) -> Json:
+    """The event that closed the run; the end of open updates follows it."""
+    return next(event for event in reversed(events) if event["event_type"] in CLOSINGS)
 
 
 def check_replays(played: Trouble) -> None:
@@ -149,7 +169,7 @@ def check_replays(played: Trouble) -> None:
 
 def check_end(events: list[Json]) -> None:
     """A whole history yields the end that is recorded in it."""
-    end = next(event for event in events if event["event_type"] in CLOSINGS)
+    end = closing_event(events)
     if end["event_type"] not in BY_ITS_CODE:
         return
     terminal = replayed(events)[-1]

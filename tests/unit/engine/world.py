@@ -35,16 +35,19 @@ from dw_core.engine.inputs import (
     RepairWorkflow,
     RequestCancellation,
     SignalWorkflow,
+    StartActivity,
     StartWorkflow,
     SweepTask,
     TakeDeliveries,
     TerminateWorkflow,
     TimeOutRun,
+    UpdateWorkflow,
 )
 from dw_core.engine.rows import Activity, Details, Run, Task, TaskKind
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.sticky import StickyClaim
 from dw_core.engine.transition import Rejection, Transition, WakeKey
+from dw_core.engine.update_rows import Update
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.ids import ulid
 from dw_core.limits import DEFAULT_LIMITS, Limits
@@ -176,6 +179,20 @@ class World:
         assert isinstance(reply, dict), reply
         return str(reply["run_id"])
 
+    def start_activity(self, activity_id: str = "job", **changes: Any) -> Reply:
+        """Start a standalone activity."""
+        run_id = self.new_id()
+        fields: Json = {
+            "namespace": NAMESPACE,
+            "workflow_id": activity_id,
+            "command_id": self.new_id(),
+            "new_run_id": run_id,
+            "activity_type": "a",
+            "queue": QUEUE,
+            "details": Details(run_id=run_id, arguments=EMPTY_LIST_BLOB),
+        }
+        return self.submit(StartActivity(**(fields | changes)))
+
     def terminate(self, workflow_id: str = "w", reason: str | None = None, request_id: str | None = None) -> Reply:
         """Terminate the current run of a workflow id."""
         return self.submit(
@@ -224,6 +241,17 @@ class World:
     def signal(self, workflow_id: str = "w", name: str = "go", *arguments: Any, **changes: Any) -> Reply:
         """Send a signal to the current run of a workflow id."""
         return self.submit(self.signal_input(workflow_id, name, *arguments, **changes))
+
+    def update_input(
+        self, workflow_id: str = "w", name: str = "set", *arguments: Any, **changes: Any
+    ) -> UpdateWorkflow:
+        """An update for the current run of a workflow id."""
+        fields: Json = {"namespace": NAMESPACE, "command_id": self.new_id(), "arguments": encode_blob(list(arguments))}
+        return UpdateWorkflow(workflow_id=workflow_id, update_name=name, **(fields | changes))
+
+    def update(self, workflow_id: str = "w", name: str = "set", *arguments: Any, **changes: Any) -> Reply:
+        """Send an update to the current run of a workflow id."""
+        return self.submit(self.update_input(workflow_id, name, *arguments, **changes))
 
     def due(self) -> list[Input]:
         """What the sweeps find now."""
@@ -369,6 +397,11 @@ class World:
     def activity(self, run_id: str, sequence: int) -> Activity:
         """An activity execution."""
         return msgspec.convert(self.memory.tables["activities"][run_id, sequence], Activity)
+
+    def updates(self, run_id: str) -> list[Update]:
+        """A run's updates in the order of their acceptance."""
+        rows = [row for row in self.memory.tables["updates"].values() if row["run_id"] == run_id]
+        return sorted((msgspec.convert(row, Update) for row in rows), key=lambda update: update.command_sequence)
 
     def events(self, run_id: str) -> list[Json]:
         """A run's history, decoded."""

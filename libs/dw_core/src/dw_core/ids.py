@@ -78,6 +78,11 @@ def signal_id(command_id: str) -> str:
     return f"{command_id}.s"
 
 
+def update_id(command_id: str) -> str:
+    """The public id of an update; it came with one command."""
+    return f"{command_id}.u"
+
+
 def event_id(run_id: str, history_sequence: int) -> str:
     """The public id of a history event."""
     return f"{run_id}.e{history_sequence}"

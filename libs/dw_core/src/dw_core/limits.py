@@ -31,6 +31,15 @@ WORKER_HEARTBEAT_INTERVAL_SECONDS = 10
 WORKER_STALE_AFTER_SECONDS = 30
 """How often a worker reports, and when it no longer counts as present (worker-plane §17)."""
 
+REGISTRATION_KEPT_SECONDS = 604_800
+"""How long the registration of a silent worker is kept: until then its next poll or heartbeat revives it."""
+
+COMMAND_CONTRACT_SILENCE_SECONDS = 60
+"""A new run records the signals and updates that a worker declares, if that worker was heard of within this time."""
+
+UPDATE_WAIT_MAX_SECONDS = 60
+"""How long the caller of an update may wait for its completion (control-plane §13.3)."""
+
 WORKER_SLOTS_DEFAULT = 100
 """Concurrent tasks of each kind a worker is assumed to take when it does not say (worker-plane §6.1)."""
 

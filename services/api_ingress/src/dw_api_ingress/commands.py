@@ -6,6 +6,7 @@ from typing import Any
 
 from dw_core.engine.inputs import CommandInput
 from dw_core.engine.transition import Rejection
+from dw_core.protocol.problems import Problem
 from dw_runtime.http.call import Call
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
@@ -26,9 +27,15 @@ _NOT_CURRENT = ("historical_run_command_rejected", "selected_run_not_current")
 
 
 async def settle_command(pump: Pump, runs: RunReads, command: CommandInput) -> dict[str, Any]:
-    """Submit a command and return the members of its answer; raises ``Problem`` for a refusal.
+    """Submit a command and return the members of its answer; raises ``Problem`` for a refusal."""
+    return settle(await submit_command(pump, runs, command))
 
-    The engine sees only the current run, so which refusal another run id deserves is read here.
+
+async def submit_command(pump: Pump, runs: RunReads, command: CommandInput) -> dict[str, Any] | Rejection:
+    """Submit a command and return its answer; raises ``Problem`` ``run_not_found``.
+
+    The engine sees only the current run, so which refusal another run id deserves is read here. A limit of the run is
+    a conflict for the sender of a command (control-plane §5.1), and not a malformed request.
     """
     answer = await pump.submit(command)
     if (
@@ -38,4 +45,6 @@ async def settle_command(pump: Pump, runs: RunReads, command: CommandInput) -> d
         and not await runs.exists(command.namespace, command.workflow_id, command.run_id)
     ):
         raise run_not_found(command.workflow_id, command.run_id)
-    return settle(answer)
+    if isinstance(answer, Rejection) and answer.reason == "structural_limit_exceeded":
+        raise Problem(answer.reason, answer.message, as_status=409, **answer.fields)
+    return answer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dw_api_ingress.activities import ActivityHandlers
+from dw_api_ingress.builds import BuildHandlers
 from dw_api_ingress.cancelling import CancellationHandlers
 from dw_api_ingress.ending import EndHandlers
 from dw_api_ingress.exporting import ExportHandlers
@@ -10,15 +12,20 @@ from dw_api_ingress.listing import ListingHandlers
 from dw_api_ingress.namespaces import NamespaceHandlers
 from dw_api_ingress.querying import QueryHandlers
 from dw_api_ingress.repairing import RepairHandlers
+from dw_api_ingress.retention import RetentionHandlers
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
 from dw_api_ingress.signaling import SignalHandlers
 from dw_api_ingress.starting import StartHandlers
+from dw_api_ingress.updating import UpdateHandlers
 from dw_core.ids import NewId
 from dw_core.limits import Limits
 from dw_runtime.http.call import Handlers
 from dw_runtime.pump.pump import Pump
+from dw_runtime.store.reads.activities import ActivityReads
+from dw_runtime.store.reads.builds import Builds
 from dw_runtime.store.reads.namespaces import NamespaceReads
+from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
 
 
@@ -31,13 +38,17 @@ def control_handlers(
     new_id: NewId,
     queries: QueryHandlers | None = None,
     services: tuple[CatalogueHandlers, ServiceCallHandlers] | None = None,
+    activities: ActivityReads | None = None,
+    builds: Builds | None = None,
+    updates: UpdateHandlers | None = None,
+    retention: RetentionStore | None = None,
     wait_for_history: WaitForHistory | None = None,
 ) -> Handlers:
     """Handlers of the control plane.
 
     ``new_id`` draws ULIDs for runs and commands. ``wait_for_history`` waits for news of a run at most some seconds;
-    without it a held history read looks again twice per second. Without ``queries`` and ``services`` their routes
-    answer 501.
+    without it a held history read looks again twice per second. Without ``queries``, ``activities``, ``builds``,
+    ``updates`` or ``services`` their routes answer 501.
     """
     start = StartHandlers(pump, limits, new_id)
     signals = SignalHandlers(pump, runs, limits, new_id)
@@ -47,10 +58,18 @@ def control_handlers(
     listing = ListingHandlers(runs)
     history = HistoryHandlers(runs, wait_for_history)
     named = NamespaceHandlers(namespaces)
+    pruning = {} if retention is None else _retention(retention)
     asking = {} if queries is None else {"workflow_query": queries.current, "workflow_run_query": queries.named_run}
+    jobs = {} if activities is None else ActivityHandlers(pump, activities, new_id).by_route()
+    fleet = {} if builds is None else BuildHandlers(builds).by_route()
+    updating = {} if updates is None else {"workflow_update": updates.send, "workflow_run_update": updates.send}
     return {
         **asking,
         **({} if services is None else _service_handlers(*services)),
+        **pruning,
+        **updating,
+        **jobs,
+        **fleet,
         "workflow_start": start.start,
         "workflow_signal": signals.send,
         "workflow_run_signal": signals.send,
@@ -94,3 +113,8 @@ def _service_handlers(catalogue: CatalogueHandlers, calls: ServiceCallHandlers) 
         "service_call_describe": calls.describe,
         "service_call_cancel": calls.cancel,
     }
+
+
+def _retention(store: RetentionStore) -> Handlers:
+    handlers = RetentionHandlers(store)
+    return {"system_retention": handlers.status, "system_retention_pass": handlers.run_pass}

@@ -2,34 +2,59 @@
 
 from __future__ import annotations
 
-from dw_api_ingress.answers import Answers
+from dw_api_ingress.answers import watch_answers
 from dw_api_ingress.handlers import control_handlers
 from dw_api_ingress.querying import QueryHandlers, QuerySettings
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
 from dw_api_ingress.service_results import ServiceResults
+from dw_api_ingress.updating import UpdateHandlers, UpdateSettings
+from dw_api_ingress.validating import ValidationSettings, Validator
+from dw_api_ingress.watching import Watching
+from dw_core.engine.update_tasks import caller_key
 from dw_core.leases.durations import query_lease_seconds
+from dw_core.limits import UPDATE_WAIT_MAX_SECONDS
 from dw_core.queries.task import answer_key
 from dw_core.services.wakes import SERVICE_RESULTS
 from dw_runtime.http.call import Handlers
 from dw_runtime.node.node import Node, new_id
+from dw_runtime.store.reads.activities import ActivityReads
+from dw_runtime.store.reads.builds import Builds
 from dw_runtime.store.reads.namespaces import NamespaceReads
 from dw_runtime.store.reads.queries import QueryReads
+from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
+from dw_runtime.store.reads.updates import UpdateReads
 
 
 def control_plane(node: Node) -> Handlers:
     """The handlers of the control plane by route name; what they need to run joins the node."""
-    answers = Answers(node.database)
+    answers = watch_answers(node.database)
     node.join("answers", answers)
     node.listen(answer_key(node.holder), answers.wake)
     results = ServiceResults(node.database)
     node.join("service-results", results)
     node.listen(SERVICE_RESULTS, results.wake)
+    updates = UpdateReads(node.database)
+    outcomes = Watching("updates", updates.settled)
+    node.join("updates", outcomes)
+    node.listen(caller_key(node.holder), outcomes.wake)
     stale_after = node.settings.workers.stale_after_seconds
+    runs = RunReads(node.database, stale_after_seconds=stale_after)
+    validator = Validator(
+        node.database,
+        answers,
+        node.metrics,
+        settings=_validation_settings(node),
+        announce=node.announce,
+        new_id=new_id,
+    )
     return control_handlers(
-        runs=RunReads(node.database, stale_after_seconds=stale_after),
+        runs=runs,
+        activities=ActivityReads(node.database),
+        builds=Builds(node.database, stale_after_seconds=stale_after),
         namespaces=NamespaceReads(node.database),
+        retention=RetentionStore(node.database),
         pump=node.pump,
         limits=node.limits,
         new_id=new_id,
@@ -46,6 +71,38 @@ def control_plane(node: Node) -> Handlers:
             CatalogueHandlers(node.database, new_id),
             ServiceCallHandlers(node.database, node.pump, results, announce=node.announce, new_id=new_id),
         ),
+        updates=UpdateHandlers(
+            node.pump,
+            runs,
+            updates,
+            outcomes,
+            validator,
+            node.metrics,
+            settings=_update_settings(node),
+            new_id=new_id,
+        ),
+    )
+
+
+def _update_settings(node: Node) -> UpdateSettings:
+    return UpdateSettings(
+        wait_seconds=node.settings.leases.update_completion_timeout_seconds,
+        wait_seconds_max=UPDATE_WAIT_MAX_SECONDS,
+        name_bytes_max=node.limits.max_operation_name_length,
+        caller=node.holder,
+    )
+
+
+def _validation_settings(node: Node) -> ValidationSettings:
+    """A validation is kept for a while after its end, so that a late verdict learns what became of it."""
+    leases = node.settings.leases
+    seconds = leases.update_validation_timeout_seconds
+    return ValidationSettings(
+        timeout_seconds=seconds,
+        kept_seconds=seconds + leases.update_validation_lease_seconds,
+        pending_max=leases.query_pending_max,
+        stale_after_seconds=node.settings.workers.stale_after_seconds,
+        caller=node.holder,
     )
 
 

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from dw_api_ingress.answers import LATE_SECONDS, STORE_ERRORS, Answer, Answers, Lost
+from dw_api_ingress.answers import STORE_ERRORS, Answer, Answers, Lost
 from dw_api_ingress.operation_names import check_operation_name
+from dw_api_ingress.watching import LATE_SECONDS, wait_for
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import Rejection, WakeKey
 from dw_core.ids import NewId
@@ -25,9 +26,6 @@ from dw_runtime.pump.replies import settle
 from dw_runtime.store.database import Database
 from dw_runtime.store.reads.queries import QueryReads
 from dw_runtime.telemetry.metrics import Metrics
-
-DRAIN_SECONDS: Final = 0.5
-"""What a process that drains still waits for answers; clients repeat the refusal that follows, at another process."""
 
 _OUTCOMES: Final = {
     "query_task_queue_full": "queue_full",
@@ -166,30 +164,17 @@ class QueryHandlers:
         if call.hangup is not None:
             call.hangup.notify(lambda: _cancel(future))
         try:
-            is_drained = await self._wait(future, call.draining)
+            is_drained = await wait_for(future, self._settings.timeout_seconds, call.draining)
             if not future.done() or future.cancelled():
                 await self._end(query_task_id, future, is_drained=is_drained)
         finally:
-            self._answers.forget(query_task_id)
+            self._answers.forget(query_task_id, future)
         answer = future.result() if future.done() else Lost()
         if isinstance(answer, QueryFailed):
             raise _Failed(answer)
         if isinstance(answer, Lost):
             raise _unavailable()
         return answer
-
-    async def _wait(self, future: asyncio.Future[Answer], draining: asyncio.Event) -> bool:
-        """Wait for the answer; True when this process is to end, which leaves an answer only a moment to come."""
-        drained = asyncio.ensure_future(draining.wait())
-        try:
-            await asyncio.wait(
-                (future, drained), timeout=self._settings.timeout_seconds, return_when=asyncio.FIRST_COMPLETED
-            )
-            if draining.is_set() and not future.done():
-                await asyncio.wait((future,), timeout=DRAIN_SECONDS)
-            return draining.is_set()
-        finally:
-            drained.cancel()
 
     async def _end(self, query_task_id: str, future: asyncio.Future[Answer], *, is_drained: bool) -> None:
         """Give a query up. An answer that came in this very moment still counts."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dw_api_ingress.caller import command_context
+from dw_api_ingress.command_arguments import read_arguments
 from dw_api_ingress.commands import scope, settle_command
 from dw_api_ingress.operation_names import check_operation_name
-from dw_core.contracts.arguments import bind
 from dw_core.engine.inputs import SignalWorkflow
 from dw_core.ids import NewId
 from dw_core.limits import Limits
-from dw_core.payloads.errors import PayloadError
 from dw_core.protocol.requests_control import WorkflowSignal
 from dw_runtime.http.call import Call, Reply
 from dw_runtime.pump.pump import Pump
@@ -30,21 +29,15 @@ class SignalHandlers:
         body: WorkflowSignal = call.body
         name = call.params["signal_name"]
         check_operation_name("signal_name", name, self._limits.max_operation_name_length)
+        arguments, named = read_arguments(body.input)
         command = SignalWorkflow(
             namespace=call.namespace,
             command_id=self._new_id(),
             context=command_context(call),
             request_id=body.request_id,
             signal_name=name,
-            arguments=_arguments(body),
+            arguments=arguments,
+            named=named,
             **scope(call),
         )
         return Reply(await settle_command(self._pump, self._runs, command), status=202)
-
-
-def _arguments(body: WorkflowSignal) -> str:
-    """No contract is recorded with a run yet, so every list of arguments is accepted."""
-    try:
-        return bind(body.input, None)
-    except PayloadError as error:
-        raise error.at("input") from error

@@ -30,6 +30,7 @@ METRIC_KIND: Final = {
     TaskKind.WORKFLOW: "workflow_task",
     TaskKind.ACTIVITY: "activity_task",
     TaskKind.QUERY: "query_task",
+    TaskKind.UPDATE_VALIDATION: "update_validation_task",
 }
 
 Identity = tuple[WakeKey, str, str]
@@ -203,7 +204,7 @@ class Broker:
 
         The leases of query tasks are not the pump's: their polls are named only ``with_queries``.
         """
-        return [seat.claimant for seat in self._unchecked if with_queries or seat.key.kind is not TaskKind.QUERY]
+        return [seat.claimant for seat in self._unchecked if with_queries or not seat.key.kind.is_asked]
 
     def checked(self, claimants: Sequence[Claimant], repeated: Iterable[str]) -> None:
         """These have been compared. Polls among ``repeated`` stay unchecked; a probe gives them their lease."""
@@ -284,8 +285,12 @@ class Broker:
                     again.add(want.key)
         self._probe(again)
         for key in leftover:
-            pause = QUERY_PAUSE_SECONDS if key.kind is TaskKind.QUERY else BUSY_PAUSE_SECONDS
+            pause = QUERY_PAUSE_SECONDS if key.kind.is_asked else BUSY_PAUSE_SECONDS
             asyncio.get_running_loop().call_later(pause, self.wake, key)
+
+    def give_back(self, claimed: Grant) -> None:
+        """Release a task that nobody will work on."""
+        self._release(claimed)
 
     def _deliver(self, seat: Seat, claimed: Grant) -> None:
         if seat.future.done():

@@ -36,6 +36,8 @@ from dw_core.protocol.requests_worker import (
 from dw_core.protocol.timestamps import wire_time
 from dw_core.workers.registration import Registration, draining, refuse_poll
 from dw_matching.activity_bridge import ActivityTasks
+from dw_matching.held_polls import Held
+from dw_matching.multiplexed import UPDATE_VALIDATION, WORKFLOW, MultiplexedPolls, require_capability
 from dw_matching.registry import Registry
 from dw_matching.seats import Poll
 from dw_matching.workflow_bridge import WorkflowTasks
@@ -67,12 +69,14 @@ class WorkerHandlers:
         *,
         registry: Registry,
         workflow_tasks: WorkflowTasks,
+        polls: MultiplexedPolls,
         activity_tasks: ActivityTasks,
         settings: WorkerSettings,
         new_id: NewId,
     ) -> None:
         self._registry = registry
         self._workflow_tasks = workflow_tasks
+        self._polls = polls
         self._activity_tasks = activity_tasks
         self.settings = settings
         self._new_id = new_id
@@ -161,14 +165,16 @@ class WorkerHandlers:
     async def poll_workflow_task(self, call: Call) -> Reply:
         """Hold a workflow poll."""
         request: WorkflowTaskPoll = call.body
-        if request.task_kinds is not None and "workflow" not in request.task_kinds:
-            raise Invalid({"task_kinds": ["must contain workflow; update validation is not supported by this server"]})
+        kinds = frozenset(request.task_kinds or (WORKFLOW,))
         worker = await self.admit(call, request)
+        if UPDATE_VALIDATION in kinds:
+            require_capability(worker)
         types = frozenset(worker.supported_workflow_types) or None
         ending = Ending()
+        poll = self.poll(call, worker, types, leases_max=worker.max_concurrent_workflow_tasks, ending=ending)
+        self._polls.bind(poll, kinds)
         with Held(self, call, request, "workflow_task"):
-            poll = self.poll(call, worker, types, leases_max=worker.max_concurrent_workflow_tasks, ending=ending)
-            task = await self._workflow_tasks.poll(poll)
+            task = await self._polls.poll(poll, kinds)
         return await self.polled(call, worker, task, ending)
 
     async def poll_activity_task(self, call: Call) -> Reply:
@@ -400,37 +406,6 @@ class Ending:
     def throttle(self) -> None:
         """A cap was the reason."""
         self.status = "throttled"
-
-
-class Held:
-    """Counts the polls this process holds, queries apart, and refuses more than it may (worker-plane §7.7)."""
-
-    def __init__(self, handlers: WorkerHandlers, call: Call, poll: TaskPoll, task_kind: str) -> None:
-        settings = handlers.settings
-        is_query = task_kind == "query_task"
-        self._held = handlers.held
-        self._pool = "query" if is_query else "worker"
-        self._held_max = settings.query_polls_max if is_query else settings.held_polls_max
-        self._refusal: dict[str, Any] = {
-            "task": None,
-            "poll_status": "long_poll_capacity_exhausted",
-            "task_kind": task_kind,
-            "task_queue": poll.task_queue,
-            "namespace": call.namespace,
-            "wait_pool": self._pool,
-            "retryable": True,
-            "retry_after_seconds": 1,
-        }
-
-    def __enter__(self) -> None:
-        if self._held[self._pool] >= self._held_max:
-            raise Problem(
-                "long_poll_capacity_exhausted", "This process holds as many polls as it may.", **self._refusal
-            )
-        self._held[self._pool] += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._held[self._pool] -= 1
 
 
 def _refuse(rejection: Rejection | None) -> NoReturn:

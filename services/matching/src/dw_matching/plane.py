@@ -19,6 +19,7 @@ from dw_matching.broker import METRIC_KIND, Broker
 from dw_matching.handlers import WorkerHandlers, WorkerSettings
 from dw_matching.http_targets import HttpTargets
 from dw_matching.lookout import Lookout
+from dw_matching.multiplexed import MultiplexedPolls
 from dw_matching.query_bridge import QueryTasks
 from dw_matching.query_claimer import QueryClaimer
 from dw_matching.query_claims import ClaimedQuery
@@ -27,6 +28,9 @@ from dw_matching.query_recovery import QueryRecovery
 from dw_matching.registry import Registry
 from dw_matching.seats import Grant
 from dw_matching.service_dispatch import ServiceDispatcher
+from dw_matching.tidying import Tidying
+from dw_matching.validation_bridge import UpdateValidations
+from dw_matching.validation_handlers import UpdateValidationHandlers
 from dw_matching.workflow_bridge import WorkflowTasks
 from dw_runtime.http.call import Handlers
 from dw_runtime.node.limits import admission_rules
@@ -40,6 +44,7 @@ log = structlog.get_logger(__name__)
 
 SWEEP_SECONDS = 2.0
 SWEEP_LIMIT = 200
+TIDYING_SECONDS = 300.0
 
 
 class WorkerPlane:
@@ -81,6 +86,9 @@ class WorkerPlane:
             announce=node.announce,
             lease_seconds=query_lease_seconds(leases.query_lease_seconds, leases.query_timeout_seconds),
         )
+        self.validations = UpdateValidations(
+            self.broker, self.query_tasks, lease_seconds=leases.update_validation_lease_seconds
+        )
         self._query_claimer = QueryClaimer(
             node.database, self.broker, claimed=lambda: self.query_recovery.expect_work()
         )
@@ -92,6 +100,7 @@ class WorkerPlane:
             announce=node.announce,
         )
         self._lookout = Lookout(node.database, self.broker, interval_seconds=settings.polling.poll_interval_ms / 1000)
+        self.tidying = Tidying(node.database, interval_seconds=TIDYING_SECONDS)
         self.sweeper = Sweeper(
             node.database,
             node.pump,
@@ -125,7 +134,7 @@ class WorkerPlane:
 
     def _probe(self, keys: Iterable[WakeKey]) -> None:
         keys = set(keys)
-        queries = {key for key in keys if key.kind is TaskKind.QUERY}
+        queries = {key for key in keys if key.kind.is_asked}
         self._query_claimer.probe(queries)
         self.node.pump.probe(keys - queries)
 
@@ -168,6 +177,7 @@ class WorkerPlane:
         polls = WorkerHandlers(
             registry=self.registry,
             workflow_tasks=self.workflow_tasks,
+            polls=MultiplexedPolls(self.broker, self.workflow_tasks, self.validations),
             activity_tasks=self.activity_tasks,
             settings=WorkerSettings(
                 poll_timeout_seconds=settings.polling.poll_timeout_seconds,
@@ -183,7 +193,11 @@ class WorkerPlane:
             ),
             new_id=new_id,
         )
-        return {**polls.by_route(), **QueryTaskHandlers(polls, self.query_tasks).by_route()}
+        return {
+            **polls.by_route(),
+            **QueryTaskHandlers(polls, self.query_tasks).by_route(),
+            **UpdateValidationHandlers(polls, self.validations).by_route(),
+        }
 
     @property
     def loops(self) -> dict[str, Background]:
@@ -192,6 +206,7 @@ class WorkerPlane:
             "registry": self.registry,
             "lookout": self._lookout,
             "sweeper": self.sweeper,
+            "tidying": self.tidying,
             "query-claimer": self._query_claimer,
             "query-recovery": self.query_recovery,
             "service-dispatcher": self._dispatcher,
@@ -206,6 +221,7 @@ class WorkerPlane:
         self._lookout.start()
         self.sweeper.start()
         self._dispatcher.start()
+        self.tidying.start()
 
     async def drain(self) -> None:
         """Not ready any more; end every held poll and hold no more; return when nothing is in flight."""
@@ -218,6 +234,7 @@ class WorkerPlane:
         """Stop the loops, finish the pump, close the stores. No request is running any more."""
         await self._dispatcher.stop()
         await self.sweeper.stop()
+        await self.tidying.stop()
         await self._lookout.stop()
         await self.registry.stop()
         await self._query_claimer.stop()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,15 @@ from dw_runtime.store.database import Database
 from dw_runtime.store.pages import read_page
 
 _decode = msgspec.json.Decoder(QueryTask).decode
+
+
+class Report(NamedTuple):
+    """Who reports on which lease of a query."""
+
+    namespace: str
+    query_task_id: str
+    lease_owner: str
+    attempt: int
 
 
 class QueryTasks:
@@ -45,9 +54,9 @@ class QueryTasks:
         """Wait for a query and lease it: the task object of a poll response, or None when none came in time."""
         claimed = await wait_for_task(self._broker, poll, TaskKind.QUERY, self._lease_seconds)
         assert claimed is None or isinstance(claimed, ClaimedQuery), "the queues of this kind give nothing else"
-        return None if claimed is None else query_task(claimed, await self._history(claimed))
+        return None if claimed is None else query_task(claimed, await self.history(claimed))
 
-    async def _history(self, claimed: ClaimedQuery) -> bytes:
+    async def history(self, claimed: ClaimedQuery) -> bytes:
         """Every event up to the last one the claim saw, read page by page."""
         pages: list[bytes] = []
         after, last = 0, claimed.last_history_sequence
@@ -77,44 +86,45 @@ class QueryTasks:
             answer = from_json(result) if blob is None else blob
         except PayloadError as wrong:
             raise wrong.at("result") from wrong
-        await self._report(namespace, query_task_id, lease_owner, attempt, answer=answer)
+        await self._settle(Report(namespace, query_task_id, lease_owner, attempt), answer)
         return _accepted(query_task_id, attempt, "completed", None)
 
     async def fail(
         self, namespace: str, query_task_id: str, lease_owner: str, attempt: int, failed: QueryFailed
     ) -> dict[str, Any]:
         """Take a failure; raises like :meth:`complete`."""
-        await self._report(namespace, query_task_id, lease_owner, attempt, failed=failed)
+        await self._settle(Report(namespace, query_task_id, lease_owner, attempt), failed)
         return _accepted(query_task_id, attempt, "failed", failed.reason)
+
+    async def _settle(self, report: Report, said: str | QueryFailed) -> None:
+        taken = await self.report(report, TaskKind.QUERY, said)
+        if isinstance(taken, Rejection):
+            settle(taken)
 
     async def release(self, task: QueryTask) -> None:
         """Give back a query that was leased to a poll whose client had gone."""
         await self._database.rows("release_query", task.query_task_id, task.attempt, task.lease_owner)
-        self._announce((WakeKey(task.namespace, TaskKind.QUERY, task.queue),))
+        self._announce((WakeKey(task.namespace, task.kind, task.queue),))
 
-    async def _report(
-        self,
-        namespace: str,
-        query_task_id: str,
-        lease_owner: str,
-        attempt: int,
-        *,
-        answer: str | None = None,
-        failed: QueryFailed | None = None,
-    ) -> None:
-        refused: Rejection | None = None
+    async def report(self, report: Report, kind: TaskKind, said: str | QueryFailed) -> QueryTask | Rejection:
+        """Take what a worker says of a task of this kind, a blob or its failure; or say why it is not taken."""
         async with self._database.transaction() as session:
-            rows = await session.rows("lock_query", query_task_id, namespace)
+            rows = await session.rows("lock_query", report.query_task_id, report.namespace, kind)
             now, text = rows[0] if rows else (None, None)
             task = None if text is None else _decode(text)
-            refused = refuse_report(task, query_task_id, lease_owner=lease_owner, attempt=attempt, now=now)
-            if refused is None:
-                state = QueryState.ANSWERED if failed is None else QueryState.FAILED
-                failure = None if failed is None else msgspec.json.encode(failed).decode()
-                await session.run("settle_query", query_task_id, state, answer, failure)
-        settle(refused or {})
+            refused = refuse_report(
+                task, report.query_task_id, lease_owner=report.lease_owner, attempt=report.attempt, now=now
+            )
+            if refused is not None:
+                return refused
+            if isinstance(said, QueryFailed):
+                failure = msgspec.json.encode(said).decode()
+                await session.run("settle_query", report.query_task_id, QueryState.FAILED, None, failure)
+            else:
+                await session.run("settle_query", report.query_task_id, QueryState.ANSWERED, said, None)
         assert task is not None, "an unknown query is refused"
         self._announce((answer_key(task.caller),))
+        return task
 
 
 def _accepted(query_task_id: str, attempt: int, outcome: str, reason: str | None) -> dict[str, Any]:

@@ -107,7 +107,7 @@ class QueryClaimer(Background):
 
 
 def _named(want: Want) -> dict[str, Any]:
-    return {"namespace": want.key.namespace, "queue": want.key.queue}
+    return {"namespace": want.key.namespace, "kind": want.key.kind, "queue": want.key.queue}
 
 
 def _claimant(want: Want) -> dict[str, Any]:

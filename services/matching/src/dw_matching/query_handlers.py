@@ -6,7 +6,8 @@ from typing import Final
 
 from dw_core.protocol.requests_worker import QueryTaskComplete, QueryTaskFail, QueryTaskPoll
 from dw_core.queries.task import QueryFailed
-from dw_matching.handlers import Held, WorkerHandlers
+from dw_matching.handlers import WorkerHandlers
+from dw_matching.held_polls import Held
 from dw_matching.query_bridge import QueryTasks
 from dw_runtime.http.call import Call, Handlers, Reply
 

@@ -17,6 +17,7 @@ import structlog
 
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
+from dw_matching.broker import METRIC_KIND
 from dw_runtime.process.background import Background
 from dw_runtime.store.database import Database, Row
 from dw_runtime.store.encoding import encode_rows
@@ -106,10 +107,11 @@ class QueryRecovery(Background):
                 self._condition.failed(error)
 
     def _reoffered(self, row: Row) -> None:
-        """A query of this (namespace, queue) has become claimable again."""
-        namespace, queue = row
-        self._metrics.lease_expiries["query_task"].inc()
-        self._announce((WakeKey(namespace, TaskKind.QUERY, queue),))
+        """A query of this (namespace, kind, queue) has become claimable again."""
+        namespace, number, queue = row
+        kind = TaskKind(number)
+        self._metrics.lease_expiries[METRIC_KIND[kind]].inc()
+        self._announce((WakeKey(namespace, kind, queue),))
 
     async def stop(self) -> None:
         """Stop sweeping and finish what has begun."""

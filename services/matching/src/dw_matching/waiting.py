@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from dw_core.engine.claims import Claimant
 from dw_core.engine.rows import TaskKind
@@ -16,7 +17,30 @@ async def wait_for_task(broker: Broker, poll: Poll, kind: TaskKind, lease_second
 
     A task that is granted in the moment the window closes is still returned: the lease is committed.
     """
-    seat = broker.take_seat(
+    seat = _take(broker, poll, kind, lease_seconds)
+    if poll.on_hold is not None:
+        poll.on_hold(lambda: broker.hang_up(seat))
+    return await _wait(broker, poll, (seat,))
+
+
+async def wait_for_either(broker: Broker, poll: Poll, kinds: Sequence[tuple[TaskKind, int]]) -> Grant | None:
+    """Hold one poll for several kinds of task, each with the seconds of its lease; like :func:`wait_for_task`.
+
+    The kinds are asked in the given order. What a second kind grants in the same moment is given back.
+    """
+    seats = [_take(broker, poll, kind, lease_seconds) for kind, lease_seconds in kinds]
+
+    def hang_up() -> None:
+        for seat in seats:
+            broker.hang_up(seat)
+
+    if poll.on_hold is not None:
+        poll.on_hold(hang_up)
+    return await _wait(broker, poll, seats)
+
+
+def _take(broker: Broker, poll: Poll, kind: TaskKind, lease_seconds: int) -> Seat:
+    return broker.take_seat(
         WakeKey(poll.namespace, kind, poll.task_queue),
         Claimant(
             lease_owner=poll.lease_owner,
@@ -30,23 +54,37 @@ async def wait_for_task(broker: Broker, poll: Poll, kind: TaskKind, lease_second
         is_single_look=poll.timeout_seconds == 0,
         leases_max=poll.leases_max,
     )
-    if poll.on_hold is not None:
-        poll.on_hold(lambda: broker.hang_up(seat))
-    granted = await _granted(broker, poll, seat)
-    if granted is None and seat.is_throttled and poll.on_throttled is not None:
+
+
+async def _wait(broker: Broker, poll: Poll, seats: Sequence[Seat]) -> Grant | None:
+    granted = await _granted(broker, poll, seats)
+    if granted is None and poll.on_throttled is not None and any(seat.is_throttled for seat in seats):
         poll.on_throttled()
     return granted
 
 
-async def _granted(broker: Broker, poll: Poll, seat: Seat) -> Grant | None:
-    if seat.is_single_look:
-        return await seat.future
-    timer = asyncio.get_running_loop().call_later(poll.timeout_seconds, _close_window, broker, seat)
+async def _granted(broker: Broker, poll: Poll, seats: Sequence[Seat]) -> Grant | None:
+    timers = [
+        asyncio.get_running_loop().call_later(poll.timeout_seconds, _close_window, broker, seat)
+        for seat in seats
+        if not seat.is_single_look
+    ]
+    granted: list[Grant] = []
     try:
-        return await seat.future
+        if len(seats) == 1:
+            return await seats[0].future
+        waiting = {seat.future for seat in seats}
+        while waiting and not granted:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            granted = [grant for future in done if (grant := future.result()) is not None]
     finally:
-        timer.cancel()
-        broker.leave(seat)
+        for timer in timers:
+            timer.cancel()
+        for seat in seats:
+            broker.leave(seat)
+    for extra in granted[1:]:
+        broker.give_back(extra)
+    return granted[0] if granted else None
 
 
 def _close_window(broker: Broker, seat: Seat) -> None:

@@ -68,18 +68,22 @@ class WorkflowTasks:
         self._pump = pump
         self._broker = broker
         self._database = database
-        self._lease_seconds = lease_seconds
+        self.lease_seconds = lease_seconds
         self._limits = limits
 
     async def poll(self, poll: Poll) -> dict[str, Any] | None:
         """Wait for a task; see the protocol."""
-        claimed = await wait_for_task(self._broker, poll, TaskKind.WORKFLOW, self._lease_seconds)
+        claimed = await wait_for_task(self._broker, poll, TaskKind.WORKFLOW, self.lease_seconds)
         assert claimed is None or isinstance(claimed, Claimed), "the queues of this kind give nothing else"
-        return None if claimed is None else workflow_task(claimed, poll.accept_encoding, self._limits)
+        return None if claimed is None else self.document(claimed, poll)
+
+    def document(self, claimed: Claimed, poll: Poll) -> dict[str, Any]:
+        """The task object of a poll response."""
+        return workflow_task(claimed, poll.accept_encoding, self._limits)
 
     async def claim(self, namespace: str, task_id: str, lease_owner: str) -> dict[str, Any]:
         """Lease one particular task; see the protocol."""
-        return await claim(self._pump, namespace, task_id, lease_owner, self._lease_seconds)
+        return await claim(self._pump, namespace, task_id, lease_owner, self.lease_seconds)
 
     async def claim_status(self, namespace: str, task_id: str) -> dict[str, Any]:
         """Who holds a task; see the protocol."""
@@ -183,7 +187,7 @@ class WorkflowTasks:
     async def heartbeat(self, namespace: str, task_id: str, lease_owner: str, attempt: int) -> dict[str, Any]:
         """Renew the lease; see the protocol."""
         fence = _fence(namespace, task_id, lease_owner, attempt)
-        return await self._report(HeartbeatWorkflowTask(**fence, lease_seconds=self._lease_seconds))
+        return await self._report(HeartbeatWorkflowTask(**fence, lease_seconds=self.lease_seconds))
 
     async def _require(self, namespace: str, lease_owner: str, parsed: Parsed) -> None:
         """Refuse commands of features that the worker has not declared (engine §3.3 item 7).

@@ -6,6 +6,7 @@ from dw_runtime.node.node import Node
 from dw_runtime.process.role import Application
 from dw_runtime.settings import Settings
 from dw_runtime.sweeps import Sweeper
+from dw_scheduler.retention import Retention
 from dw_scheduler.timers import TimerClock
 
 SWEEP_SECONDS = 1.0
@@ -13,7 +14,7 @@ SWEEP_LIMIT = 200
 
 
 class SchedulerRole:
-    """The role as ``dw_runtime.process`` runs it: fires timers, enforces activity timeouts and run deadlines."""
+    """The role as ``dw_runtime.process`` runs it: fires timers, enforces timeouts and deadlines, prunes."""
 
     def __init__(self, settings: Settings) -> None:
         self._node = Node(settings, "scheduler")
@@ -27,13 +28,16 @@ class SchedulerRole:
             is_for_deadlines=True,
         )
         self._timers = TimerClock(self._node.database, self._node.pump, holder=self._node.holder)
-        self.app: Application = self._node.serve({}, {"sweeper": self._sweeper, "timers": self._timers})
+        self._retention = Retention(self._node.database, self._node.metrics)
+        loops = {"sweeper": self._sweeper, "timers": self._timers, "retention": self._retention}
+        self.app: Application = self._node.serve({}, loops)
 
     async def startup(self) -> None:
         """Open the stores and start to sweep."""
         await self._node.open()
         self._sweeper.start()
         self._timers.start()
+        self._retention.start()
 
     async def drain(self) -> None:
         """Not ready any more."""
@@ -41,6 +45,7 @@ class SchedulerRole:
 
     async def shutdown(self) -> None:
         """Give the lease back, finish the pump, close the stores."""
+        await self._retention.stop()
         await self._timers.stop()
         await self._sweeper.stop()
         await self._node.close()

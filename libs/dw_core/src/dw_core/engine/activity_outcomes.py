@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from dw_core.engine.closing import close_attempt
+from dw_core.engine.closing import close_attempt, close_host
 from dw_core.engine.commands.groups import group_members
 from dw_core.engine.inputs import SweepTask
-from dw_core.engine.rows import Activity, Task, TaskKind, TaskState
+from dw_core.engine.rows import STANDALONE_ACTIVITY, Activity, Task, TaskKind, TaskState
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.stopping import cancelled_members
 from dw_core.engine.transition import Outcome, Rejection
@@ -203,6 +203,10 @@ def resolve(
     if task.attempt:
         identity["activity_attempt_id"] = attempt_id(activity.run_id, activity.sequence, task.attempt)
         identity["attempt_number"] = task.attempt
+    if writer.run.workflow_type == STANDALONE_ACTIVITY:
+        writer.record(event_type, identity | payload)
+        close_host(writer, activity, event_type, payload)
+        return
     ends_group = writer.ends_group(activity.group_base, activity.parallel_group_path)
     wake = _resume(activity, identity, event_type) if ends_group or task.is_cancel_requested else None
     writer.record(event_type, identity | payload | group_members(activity.parallel_group_path), wake=wake)

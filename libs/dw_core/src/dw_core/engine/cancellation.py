@@ -18,12 +18,14 @@ from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import CANCELLATION_REQUESTED, RunWriter
 from dw_core.history.event import encode_payload
 from dw_core.history.paging import encode_page_token
-from dw_core.ids import task_id
+from dw_core.ids import derived_ulid, task_id
+from dw_core.limits import CLEANUP_SECONDS_DEFAULT
 from dw_core.protocol.timestamps import wire_time
 
 CAPABILITY = "cooperative_cancellation"
 """What a worker declares to be given runs that are to be cancelled."""
 
+_ROOT = ("root_request_id", "root_workflow_instance_id", "root_workflow_run_id")
 _CONTEXT_SCHEMA = "durable-workflow.cancellation-context/v1"
 
 
@@ -79,15 +81,67 @@ def decide_request(snapshot: Snapshot, command: RequestCancellation, now: dateti
     return writer.finish(_reply(writer.run, request, duplicate=False))
 
 
-def _record(writer: RunWriter, command: RequestCancellation) -> Cancellation:
+def take_forwarded(writer: RunWriter, body: dict[str, Any]) -> bool:
+    """Record the request that a parent has sent on; False while the run's task is held by a worker that cannot hear it.
+
+    A run that has a request already keeps it.
+    """
+    task = writer.workflow_task
+    if writer.run.cancellation is not None:
+        return True
+    if task is not None and task.state is TaskState.LEASED and not task.is_cooperative:
+        return False
     run = writer.run
-    deadline = writer.now + timedelta(seconds=command.cleanup_seconds)
+    deadline = datetime.fromisoformat(body["cleanup_deadline_at"])
+    command = RequestCancellation(
+        namespace=run.namespace,
+        workflow_id=run.workflow_id,
+        command_id=derived_ulid(writer.now, run.run_id, "cancellation"),
+        reason=body["reason"],
+        cleanup_seconds=max(0, int((deadline - writer.now).total_seconds())),
+        requester=body["requester"],
+        context={"source": "parent_workflow"} | body["parent"],
+    )
+    _record(writer, command, deadline, body["origin"])
+    return True
+
+
+def forwarded(run: Run, reason: str | None, now: datetime) -> dict[str, Any]:
+    """What a child is sent when its parent is cancelled, or has closed: the same root, reason and deadline.
+
+    A parent without a request of its own is the root itself.
+    """
+    request = run.cancellation
+    deadline = now + timedelta(seconds=CLEANUP_SECONDS_DEFAULT)
+    requester = {"type": "workflow", "id": run.run_id}
+    return {
+        "parent": {"parent_workflow_id": run.workflow_id, "parent_run_id": run.run_id},
+        "reason": reason if request is None else request.reason,
+        "requester": requester if request is None else request.context["requester"],
+        "cleanup_deadline_at": wire_time(deadline if request is None else request.cleanup_deadline_at),
+        "origin": None if request is None else request.context,
+    }
+
+
+def _record(
+    writer: RunWriter,
+    command: RequestCancellation,
+    deadline: datetime | None = None,
+    origin: dict[str, Any] | None = None,
+) -> Cancellation:
+    """``deadline`` and ``origin`` are those of the request that a parent was given and has sent on."""
+    run = writer.run
+    deadline = deadline or writer.now + timedelta(seconds=command.cleanup_seconds)
+    context = _context(run, command.command_id, command.reason, command.requester, writer.now, deadline)
+    if origin is not None:
+        context |= {name: origin[name] for name in _ROOT} | {"parent_request_id": origin["request_id"]}
+        context["lineage"] = [*origin["lineage"], *context["lineage"]]
     request = Cancellation(
         request_id=command.command_id,
         reason=command.reason,
         requested_at=writer.now,
         cleanup_deadline_at=deadline,
-        context=_context(run, command.command_id, command.reason, command.requester, writer.now, deadline),
+        context=context,
     )
     run.cancellation, run.cleanup_deadline_at = request, deadline
     record_command(

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from dw_core.engine.cancellation import forwarded
 from dw_core.engine.commands.groups import Path, group_members
 from dw_core.engine.commands.parsed import StartChildWorkflow
 from dw_core.engine.opening import deadline, open_run
@@ -15,7 +16,7 @@ from dw_core.engine.writer import Resume, RunWriter
 from dw_core.ids import child_call_id, derived_ulid, link_id
 from dw_core.protocol.timestamps import wire_time
 
-ABANDON = "abandon"
+ABANDON, ASK = "abandon", "request_cancellation"
 
 
 def start_child(writer: RunWriter, sequence: int, path: Path | None, command: StartChildWorkflow, source: str) -> None:
@@ -70,12 +71,20 @@ def start_child(writer: RunWriter, sequence: int, path: Path | None, command: St
         search_attribute_types=inherited.search_attribute_types,
         execution_timeout_seconds=command.execution_timeout_seconds,
         run_timeout_seconds=command.run_timeout_seconds,
+        command_contract=_contract(writer, child),
     )
     writer.put_child(call, is_new=True)
     run.open_child_count += 1
     writer.append("ChildWorkflowScheduled", call_members(call), workflow_task_id=source)
     writer.append("ChildRunStarted", call_members(call) | run_members(child, details), workflow_task_id=source)
     writer.transition.spawned.append(open_run(child, details, parent_members(child), now))
+
+
+def _contract(writer: RunWriter, child: Run) -> dict[str, Any] | None:
+    """Contracts are offered by queue and type; a child that is pinned to a build takes every signal and update."""
+    if child.compatibility is not None:
+        return None
+    return writer.snapshot.offered_contract(child.queue, child.workflow_type, None)
 
 
 def call_members(call: ChildCall, run_number: int = 1, current_run_id: str | None = None) -> dict[str, Any]:
@@ -158,6 +167,33 @@ def tell_parent(writer: RunWriter, kind: str, body: dict[str, Any]) -> None:
     )
 
 
+def ask_to_cancel(writer: RunWriter, call: ChildCall, reason: str | None) -> None:
+    """Send a cancellation request to a child: that of this run when it has one, else one of its own."""
+    _tell_child(writer, call, "cancellation", forwarded(writer.run, reason, writer.now))
+
+
+def cancel_call(writer: RunWriter, call: ChildCall) -> None:
+    """The run no longer waits for a child that it has asked to cancel (engine §6.12); the caller counts the leaf."""
+    closed = copy.copy(call)
+    closed.status, closed.closed_at = "cancelled", writer.now
+    writer.put_child(closed)
+    writer.run.open_child_count -= 1
+    message = "The child workflow was asked to cancel."
+    failure = {"failure_category": "cancelled", "exception_class": "ChildWorkflowCancelled", "message": message}
+    writer.append("ChildRunCancelled", call_members(call) | failure)
+
+
+def _closing(run: Run, policy: str) -> dict[str, Any]:
+    parent = {"parent_workflow_id": run.workflow_id, "parent_run_id": run.run_id}
+    return parent | {"policy": policy, "reason": run.closed_reason}
+
+
+def _tell_child(writer: RunWriter, call: ChildCall, kind: str, body: dict[str, Any]) -> None:
+    writer.transition.deliveries.append(
+        Delivery(run_id=call.current_run_id, kind=kind, body=body, created_at=writer.now)
+    )
+
+
 def let_go(writer: RunWriter, *, is_continued: bool) -> None:
     """The run has closed: apply the parent-close policy of every open child, best effort and in order.
 
@@ -170,19 +206,10 @@ def let_go(writer: RunWriter, *, is_continued: bool) -> None:
         writer.put_child(closed)
         if policy == ABANDON:
             continue
-        writer.transition.deliveries.append(
-            Delivery(
-                run_id=call.current_run_id,
-                kind="parent_closed",
-                body={
-                    "policy": policy,
-                    "parent_workflow_id": writer.run.workflow_id,
-                    "parent_run_id": writer.run.run_id,
-                    "reason": writer.run.closed_reason,
-                },
-                created_at=writer.now,
-            )
-        )
+        if policy == ASK:
+            ask_to_cancel(writer, call, "The parent workflow has closed.")
+        else:
+            _tell_child(writer, call, "parent_closed", _closing(writer.run, policy))
         writer.append(
             "ParentClosePolicyApplied",
             {

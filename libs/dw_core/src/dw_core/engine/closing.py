@@ -16,6 +16,7 @@ from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.successors import retry, succeed
 from dw_core.engine.timers import cancel_timers
 from dw_core.engine.transition import Outcome, Rejection
+from dw_core.engine.update_outcomes import fail_open_updates
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import attempt_id, execution_id, task_id
 from dw_core.protocol.timestamps import wire_time
@@ -25,8 +26,8 @@ CANCELLED_EXCEPTION = "WorkflowCancelled"
 
 
 def complete(writer: RunWriter, task: Task, command: CompleteWorkflow) -> None:
-    """``complete_workflow``: of what arrived during the lease only signals are kept, open activities are cancelled."""
-    writer.flush_signals()
+    """``complete_workflow``: signals and updates that arrived meanwhile are kept, open activities cancelled."""
+    writer.flush_commands()
     cancel_open_work(writer, None)
     writer.append(
         "WorkflowCompleted",
@@ -38,10 +39,13 @@ def complete(writer: RunWriter, task: Task, command: CompleteWorkflow) -> None:
 
 
 def continue_as_new(writer: RunWriter, task: Task, command: ContinueAsNew) -> None:
-    """``continue_as_new``: open work is cancelled, children run on, and the next run gets the signals still unseen."""
-    signals = writer.take_signals()
+    """``continue_as_new``: open work is cancelled, children run on, the next run gets what is still to be seen.
+
+    That are the buffered signals, and the open updates that were not meant for this very run.
+    """
+    arrived = writer.take_commands()
     cancel_open_work(writer, None)
-    successor = succeed(writer, command, signals)
+    successor = succeed(writer, command, arrived)
     writer.append(
         "WorkflowContinuedAsNew",
         {
@@ -58,7 +62,7 @@ def continue_as_new(writer: RunWriter, task: Task, command: ContinueAsNew) -> No
 
 def fail(writer: RunWriter, task: Task, command: FailWorkflow) -> None:
     """``fail_workflow``; code that lets a delivered cancellation through ends its run as cancelled (engine §6.12)."""
-    writer.flush_signals()
+    writer.flush_commands()
     request = writer.run.cancellation
     if request is not None and request.delivery is not None and command.exception_type == CANCELLED_EXCEPTION:
         _finish_cancelled(writer, task, request)
@@ -81,6 +85,27 @@ def fail(writer: RunWriter, task: Task, command: FailWorkflow) -> None:
     writer.append("WorkflowFailed", known, workflow_task_id=task_id(task.run_id, task.task_number))
     is_retried = not command.non_retryable and retry(writer, command.exception_type, command.exception_class)
     _close_run(writer, "failed", "failed", None if is_retried else known)
+
+
+def close_host(writer: RunWriter, activity: Activity, event_type: str, outcome: dict[str, Any]) -> None:
+    """The activity of a standalone run has ended with this event: so does its run (engine §5)."""
+    if event_type == "ActivityCompleted":
+        output = {"output": outcome["result"], "payload_codec": "avro"}
+        writer.append("WorkflowCompleted", output)
+        writer.run.output = outcome["result"]
+        _close_run(writer, "completed", "completed", output)
+        return
+    members = ("failure_category", "non_retryable", "exception_type", "exception_class", "message", "exception")
+    payload: dict[str, Any] = {
+        "failure_id": f"{writer.run.run_id}.f",
+        "source_kind": "activity_execution",
+        "source_id": execution_id(activity.run_id, activity.sequence),
+        "timeout_kind": outcome.get("timeout_kind"),
+        **{name: outcome.get(name) for name in members},
+    }
+    known = {key: value for key, value in payload.items() if value is not None}
+    writer.append("WorkflowFailed", known)
+    _close_run(writer, "failed", "failed", known)
 
 
 def _finish_cancelled(writer: RunWriter, task: Task, request: Cancellation) -> None:
@@ -245,6 +270,7 @@ def _close_run(writer: RunWriter, status: str, closed_reason: str, outcome: dict
     run = writer.run
     run.status, run.closed_reason, run.closed_at = status, closed_reason, writer.now
     run.open_wait, run.selected_waits, run.service_wait = None, [], None
+    fail_open_updates(writer)
     let_go(writer, is_continued=closed_reason == "continued")
     end_calls(writer, closed_reason, outcome)
     if outcome is not None:

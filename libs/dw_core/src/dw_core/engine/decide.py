@@ -32,22 +32,26 @@ from dw_core.engine.inputs import (
     RepairWorkflow,
     RequestCancellation,
     SignalWorkflow,
+    StartActivity,
     StartWorkflow,
     SweepTask,
     TakeDeliveries,
     TerminateWorkflow,
     TimeOutRun,
     UnblockRun,
+    UpdateWorkflow,
 )
 from dw_core.engine.releases import decide_release
 from dw_core.engine.renewals import decide_renew
 from dw_core.engine.repairs import decide_repair, decide_unblock
 from dw_core.engine.signals import decide_signal
 from dw_core.engine.snapshot import Snapshot
+from dw_core.engine.standalone import decide_start_activity
 from dw_core.engine.starts import decide_start
 from dw_core.engine.terminating import decide_end
 from dw_core.engine.timers import decide_fire
 from dw_core.engine.transition import Outcome
+from dw_core.engine.updates import decide_update
 from dw_core.limits import Limits
 
 
@@ -57,6 +61,8 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
     Pure: the arguments are left as they are. Returns a transition to write, or a rejection that writes nothing.
     """
     match change:
+        case StartActivity():
+            return decide_start_activity(snapshot, change, now)
         case StartWorkflow():
             return decide_start(snapshot, change, now)
         case CompleteWorkflowTask():
@@ -95,6 +101,8 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
             return decide_deliver(snapshot, change, now)
         case AcknowledgeCancellation():
             return decide_acknowledge(snapshot, change, now)
+        case UpdateWorkflow():
+            return decide_update(snapshot, change, now, limits)
         case TimeOutRun():
             return decide_time_out(snapshot, change, now)
         case TakeDeliveries():

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from dw_core.engine.cancellation import take_forwarded
 from dw_core.engine.children import call_members, resume_context
 from dw_core.engine.inputs import TakeDeliveries, TerminateWorkflow
 from dw_core.engine.intake import accept
@@ -34,19 +35,30 @@ def decide_deliveries(snapshot: Snapshot, change: TakeDeliveries, now: datetime)
         return Rejection("task_not_found", "Nothing has been left for this run.")
     writer = RunWriter(snapshot, now)
     for delivery in snapshot.deliveries:
+        if not _take(writer, delivery):
+            continue
         writer.transition.deliveries_taken.append(delivery.ordinal)
-        match delivery.kind:
-            case "child_closed":
-                _child_closed(writer, delivery)
-            case "child_continued":
-                _child_continued(writer, delivery)
-            case "parent_closed":
-                _parent_closed(writer, delivery)
-            case "service_call_closed":
-                end_service_wait(writer, delivery)
-            case _:
-                raise AssertionError(f"no such delivery: {delivery.kind}")
-    return writer.finish({"run_id": change.run_id, "taken": len(snapshot.deliveries)})
+    if not writer.transition.deliveries_taken:
+        return Rejection("task_not_leased", "What has been left for this run can only be taken later.")
+    return writer.finish({"run_id": change.run_id, "taken": len(writer.transition.deliveries_taken)})
+
+
+def _take(writer: RunWriter, delivery: Delivery) -> bool:
+    """Act on one; False when it has to stay for now, to be found by the sweep."""
+    match delivery.kind:
+        case "child_closed":
+            _child_closed(writer, delivery)
+        case "child_continued":
+            _child_continued(writer, delivery)
+        case "parent_closed":
+            _parent_closed(writer, delivery)
+        case "cancellation":
+            return _asked_to_cancel(writer, delivery)
+        case "service_call_closed":
+            end_service_wait(writer, delivery)
+        case _:
+            raise AssertionError(f"no such delivery: {delivery.kind}")
+    return True
 
 
 def _child_closed(writer: RunWriter, delivery: Delivery) -> None:
@@ -82,9 +94,7 @@ def _parent_closed(writer: RunWriter, delivery: Delivery) -> None:
     """The policy of this run's start, now that its parent has closed; it follows the run to its successor."""
     run = writer.run
     if run.is_terminal:
-        if run.continued_to_run_id is not None:
-            forwarded = msgspec.structs.replace(delivery, run_id=run.continued_to_run_id, ordinal=0)
-            writer.transition.deliveries.append(forwarded)
+        _send_on(writer, delivery)
         return
     body = delivery.body
     command_type = _STOPS[body["policy"]]
@@ -97,6 +107,21 @@ def _parent_closed(writer: RunWriter, delivery: Delivery) -> None:
     )
     accept(writer, command, command_type, {"reason": command.reason}, {}, _OUTCOMES[command_type])
     stop(writer, command.command_id, command_type, command.reason)
+
+
+def _asked_to_cancel(writer: RunWriter, delivery: Delivery) -> bool:
+    """The parent was asked to cancel, or has closed with the policy to ask its child."""
+    if writer.run.is_terminal:
+        _send_on(writer, delivery)
+        return True
+    return take_forwarded(writer, delivery.body)
+
+
+def _send_on(writer: RunWriter, delivery: Delivery) -> None:
+    """What is meant for a child reaches the run that has followed it."""
+    if writer.run.continued_to_run_id is not None:
+        moved = msgspec.structs.replace(delivery, run_id=writer.run.continued_to_run_id, ordinal=0)
+        writer.transition.deliveries.append(moved)
 
 
 _OUTCOMES = {"cancel": "cancelled", "terminate": "terminated"}

@@ -1,7 +1,7 @@
 """Delivering a cancellation request into one durable call, and the end of the activities it stops (engine §6.12).
 
 What a run's code has opened and the delivery interrupts is closed here: timers, the condition wait and activities, each
-activity by its own policy. Children are not looked at.
+activity and child by its own policy.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Any
 
 from dw_core.engine import activities
 from dw_core.engine.activity_outcomes import resolve
+from dw_core.engine.children import ask_to_cancel, cancel_call
 from dw_core.engine.closing import cancel_activity, close_attempt
 from dw_core.engine.commands.groups import Path, is_selection
 from dw_core.engine.inputs import AcknowledgeCancellation, DeliverCancellation
 from dw_core.engine.ownership import guard, identify, settled_elsewhere
-from dw_core.engine.rows import Activity, Attempt, Cancellation, Receipt, Run, Task, TaskKind, TaskState
+from dw_core.engine.rows import Activity, Attempt, Cancellation, ChildCall, Receipt, Run, Task, TaskKind, TaskState
 from dw_core.engine.selections import close_leaf, remove_wait
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.stopping import RECEIPT_STOPPED, cancelled_members, receipt
@@ -54,10 +55,12 @@ def decide_deliver(snapshot: Snapshot, report: DeliverCancellation, now: datetim
         return Transition(run=run, reply=_delivered(run, report, asked))
     writer = RunWriter(snapshot, now)
     interrupted = _interrupted(writer, report)
+    children = _interrupted_children(writer, report)
     slow = [task for activity, task in interrupted if _must_stop_first(activity, task)]
-    if slow:
-        return _wait_for(writer, held, report, slow)
-    _deliver(writer, held, report, asked, interrupted)
+    slow_children = [call for call in children if call.cancellation_policy == WAIT]
+    if slow or slow_children:
+        return _wait_for(writer, held, report, slow, slow_children)
+    _deliver(writer, held, report, asked, interrupted, children)
     return writer.finish(_delivered(writer.run, report, asked))
 
 
@@ -110,12 +113,26 @@ def _interrupted(writer: RunWriter, report: DeliverCancellation) -> list[tuple[A
     return [(activity, task) for activity, task in found if activity.cancellation_policy != ABANDON]
 
 
+def _interrupted_children(writer: RunWriter, report: DeliverCancellation) -> list[ChildCall]:
+    """The open children that are asked to cancel too, in order; those to be abandoned are left out."""
+    named = _range(report)
+    return [
+        call
+        for call in writer.open_children()
+        if call.sequence in named and (call.cancellation_policy or ABANDON) != ABANDON
+    ]
+
+
 def _must_stop_first(activity: Activity, task: Task) -> bool:
     return activity.cancellation_policy == WAIT and task.state is TaskState.LEASED
 
 
-def _wait_for(writer: RunWriter, task: Task, report: DeliverCancellation, slow: list[Task]) -> Transition:
-    """Tell the running activities to stop; the end of each wakes the run, and the next claim delivers again."""
+def _wait_for(
+    writer: RunWriter, task: Task, report: DeliverCancellation, slow: list[Task], slow_children: list[ChildCall]
+) -> Transition:
+    """Tell activities and children to stop; the end of each wakes the run, and the next claim delivers again."""
+    for call in slow_children:
+        ask_to_cancel(writer, call, None)
     for running in slow:
         told = copy.copy(running)
         told.is_cancel_requested = True
@@ -123,7 +140,7 @@ def _wait_for(writer: RunWriter, task: Task, report: DeliverCancellation, slow: 
     reply = (
         identify(report)
         | {"workflow_run_id": writer.run.run_id, "delivered": False, "claim_released": True}
-        | {"reason": "cancellation_waiting_for_activity"}
+        | {"reason": f"cancellation_waiting_for_{'child' if slow_children else 'activity'}"}
         | dict.fromkeys(_ECHOED)
     )
     return close_task(writer, task, "waiting_for_history", reply)
@@ -135,6 +152,7 @@ def _deliver(
     report: DeliverCancellation,
     asked: dict[str, Any],
     interrupted: list[tuple[Activity, Task]],
+    children: list[ChildCall],
 ) -> None:
     """The request, if it still waits for the lease to end, goes before everything else that waits: what the code is
     told next is the cancellation, and no decision has seen the rest."""
@@ -166,6 +184,10 @@ def _deliver(
             _leave_group(writer, timer.group_base, timer.parallel_group_path)
     for activity, open_task in interrupted:
         _stop(writer, changed, activity, open_task)
+    for call in children:
+        ask_to_cancel(writer, call, None)
+        cancel_call(writer, call)
+        _leave_group(writer, call.group_base, call.parallel_group_path)
     if report.sequence == run.next_workflow_sequence:
         run.next_workflow_sequence += report.sequence_span
     seen = copy.copy(task)

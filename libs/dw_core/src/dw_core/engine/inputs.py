@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from dw_core.engine.commands.parsed import Parsed
-from dw_core.engine.rows import Details
+from dw_core.engine.rows import Details, RetryPolicy, Timeouts
 from dw_core.engine.sticky import StickyClaim
 
 
@@ -22,6 +22,7 @@ class Need(enum.Flag):
     NOTHING = 0
     INBOX = enum.auto()
     OPEN_WORK = enum.auto()
+    CONTRACT = enum.auto()
     DETAILS = enum.auto()
     DELIVERIES = enum.auto()
 
@@ -71,8 +72,20 @@ class StartWorkflow(InstanceInput, frozen=True, kw_only=True):
     fairness_key: str | None = None
     fairness_weight: int = 1
     compatibility: str | None = None
-    contract: dict[str, Any] | None = None
     service_call_id: str | None = None
+
+
+class StartActivity(InstanceInput, frozen=True, kw_only=True):
+    """Start a standalone activity (control-plane §15.1); ``workflow_id`` is the activity's id."""
+
+    new_run_id: str
+    activity_type: str
+    activity_class: str | None = None
+    queue: str
+    details: Details
+    has_retry_policy: bool = False
+    retry_policy: RetryPolicy = RetryPolicy()
+    timeouts: Timeouts = Timeouts()
 
 
 class CommandInput(InstanceInput, frozen=True, kw_only=True):
@@ -91,10 +104,40 @@ class CommandInput(InstanceInput, frozen=True, kw_only=True):
 
 
 class SignalWorkflow(CommandInput, frozen=True, kw_only=True):
-    """Send a signal (control-plane §13.1); ``arguments`` is the blob of a list."""
+    """Send a signal (control-plane §13.1); ``arguments`` is the blob of a list.
+
+    ``named`` are the same arguments when their caller has named them: a declared contract says in which order.
+    """
+
+    NEEDS: ClassVar[Need] = Need.CONTRACT
 
     signal_name: str
     arguments: str
+    named: dict[str, Any] | None = None
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker's validator said of an update; ``message`` and ``errors`` belong to a refusal."""
+
+    is_approved: bool
+    message: str = ""
+    errors: dict[str, Any] = {}
+
+
+class UpdateWorkflow(CommandInput, frozen=True, kw_only=True):
+    """Send an update (control-plane §13.3); ``arguments`` and ``named`` as for a signal.
+
+    ``verdict`` is None until the declared validator has been asked; ``caller`` names the process that waits for the
+    outcome.
+    """
+
+    NEEDS: ClassVar[Need] = Need.CONTRACT
+
+    update_name: str
+    arguments: str
+    named: dict[str, Any] | None = None
+    verdict: Verdict | None = None
+    caller: str | None = None
 
 
 class TerminateWorkflow(CommandInput, frozen=True, kw_only=True):

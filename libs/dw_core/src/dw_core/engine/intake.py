@@ -18,8 +18,9 @@ def record_command(
     writer: RunWriter,
     change: InstanceInput,
     command_type: str,
-    outcome: str,
+    outcome: str | None,
     *,
+    is_applied: bool = True,
     target_scope: str = "instance",
     rejection_reason: str | None = None,
     request_id: str | None = None,
@@ -28,7 +29,8 @@ def record_command(
 ) -> None:
     """Record an intake command with the run's next command sequence; it is rejected when there is a reason for it.
 
-    ``reply`` are the members its caller was told; a command with a ``request_id`` keeps them for repetitions.
+    An accepted command is applied at once unless ``is_applied`` is false. ``reply`` are the members its caller was
+    told; a command with a ``request_id`` keeps them for repetitions.
     """
     run, now = writer.run, writer.now
     accepted = rejection_reason is None
@@ -49,7 +51,7 @@ def record_command(
             source=SOURCE,
             context=change.context,
             accepted_at=now if accepted else None,
-            applied_at=now if accepted else None,
+            applied_at=now if accepted and is_applied else None,
             rejected_at=None if accepted else now,
             reply=reply if request_id is not None else None,
         )
@@ -80,24 +82,57 @@ def begin(
     run = writer.run
     if not run.is_terminal:
         return writer
-    message = f"Workflow {run.workflow_id} is already closed."
-    reply = (
-        _identity(run, command)
-        | members
-        | {"command_status": "rejected", "outcome": "rejected_not_active", "rejection_reason": "run_not_active"}
-    )
+    closed = Rejection("run_not_active", f"Workflow {run.workflow_id} is already closed.")
+    return reject(writer, command, command_type, intent, members, closed)
+
+
+_OUTCOMES = {
+    "run_not_active": "rejected_not_active",
+    "unknown_signal": "rejected_unknown_signal",
+    "unknown_update": "rejected_unknown_update",
+    "invalid_signal_arguments": "rejected_invalid_arguments",
+    "invalid_update_arguments": "rejected_invalid_arguments",
+    "update_validator_rejected": "rejected_invalid_arguments",
+}
+"""Outcomes of rejected commands by the reason (control-plane §8.2)."""
+
+
+def reject(
+    writer: RunWriter,
+    command: CommandInput,
+    command_type: str,
+    intent: dict[str, Any],
+    members: dict[str, Any],
+    refused: Rejection,
+) -> Transition:
+    """Record a command that its run does not take; the answer has the members of ``refused`` beside the common ones."""
+    outcome = _OUTCOMES[refused.reason]
+    answered = {"command_status": "rejected", "outcome": outcome, "rejection_reason": refused.reason}
+    reply = _identity(writer.run, command) | members | answered | refused.fields
     record_command(
         writer,
         command,
         command_type,
-        "rejected_not_active",
-        rejection_reason="run_not_active",
+        outcome,
+        rejection_reason=refused.reason,
         target_scope=command.target_scope,
         request_id=command.request_id,
         payload=intent,
-        reply=reply | {"message": message},
+        reply=reply | {"message": refused.message},
     )
-    return writer.finish(Rejection("run_not_active", message, reply))
+    return writer.finish(Rejection(refused.reason, refused.message, reply))
+
+
+def over_limit(command: CommandInput, kind: str, value: int, limit: int, members: dict[str, Any]) -> Rejection | None:
+    """The refusal of a command of which its run has too many open; a limit of 0 is none (engine §6.20)."""
+    if not limit or value < limit:
+        return None
+    numbers = {"limit_kind": kind, "current_value": value, "configured_limit": limit}
+    return Rejection(
+        "structural_limit_exceeded",
+        f"Workflow {command.workflow_id} has reached the limit {kind}.",
+        {"workflow_id": command.workflow_id, "outcome": None} | numbers | members,
+    )
 
 
 def accept(
@@ -106,7 +141,9 @@ def accept(
     command_type: str,
     intent: dict[str, Any],
     members: dict[str, Any],
-    outcome: str,
+    outcome: str | None,
+    *,
+    is_applied: bool = True,
 ) -> dict[str, Any]:
     """Record an accepted command; returns the members of its answer (control-plane §8.3)."""
     reply = (
@@ -125,6 +162,7 @@ def accept(
         command,
         command_type,
         outcome,
+        is_applied=is_applied,
         target_scope=command.target_scope,
         request_id=command.request_id,
         payload=intent,

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from dw_core.contracts.declared import started_members
 from dw_core.engine.rows import Details, InboxEvent, Run
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Transition
-from dw_core.engine.writer import SIGNAL_RECEIVED, RunWriter
+from dw_core.engine.update_moves import Handed, take_on
+from dw_core.engine.writer import RunWriter
 from dw_core.protocol.timestamps import wire_time
 
 
@@ -34,7 +36,7 @@ def identity(run: Run, details: Details) -> dict[str, Any]:
 
 
 def started(run: Run, details: Details) -> dict[str, Any]:
-    """The members of ``WorkflowStarted`` beyond the identity."""
+    """The members of ``WorkflowStarted`` beyond the identity, with what the workers of the run declare."""
     members = {
         "payload_codec": "avro",
         "input": {"codec": "avro", "blob": details.arguments},
@@ -43,7 +45,7 @@ def started(run: Run, details: Details) -> dict[str, Any]:
         "execution_deadline_at": wire_time(run.execution_deadline_at),
         "run_deadline_at": wire_time(run.run_deadline_at),
         "compatibility": run.compatibility,
-    }
+    } | started_members(details.command_contract)
     return {key: value for key, value in members.items() if value is not None}
 
 
@@ -54,18 +56,20 @@ def open_run(
     now: datetime,
     *,
     available_at: datetime | None = None,
+    handed: Handed | None = None,
     carried: Sequence[InboxEvent] = (),
 ) -> Transition:
     """A run that another one has caused; its first task can be claimed from ``available_at`` on.
 
-    ``members`` say in ``WorkflowStarted`` where the run comes from. ``carried`` are signals and the cancellation
-    request that were accepted for its predecessor, which had no time to see them.
+    ``members`` say in ``WorkflowStarted`` where the run comes from. ``handed`` was accepted for its predecessor, which
+    had no time to see it; ``carried`` is the cancellation request that it had no time to see.
     """
     writer = RunWriter(Snapshot(run=run), now)
     writer.transition.details = details
     writer.transition.is_new_run = True
     writer.append("WorkflowStarted", identity(run, details) | started(run, details) | members, wake={})
-    writer.run.pending_signal_count = sum(event.event_type == SIGNAL_RECEIVED for event in carried)
+    if handed is not None:
+        take_on(writer, handed)
     for event in carried:
         writer.append_buffered(event)
     if available_at is not None:

@@ -8,13 +8,22 @@ from typing import Any
 
 import msgspec
 
+from dw_core.engine.update_rows import SignalMark
+from dw_core.services.rows import ServiceWait
+
 
 class TaskKind(enum.IntEnum):
-    """Which queue family a task belongs to. Query tasks never pass through the engine (dw_core.queries)."""
+    """Which queue family a task belongs to. Those that are asked never pass through the engine (dw_core.queries)."""
 
     WORKFLOW = 0
     ACTIVITY = 1
     QUERY = 2
+    UPDATE_VALIDATION = 3
+
+    @property
+    def is_asked(self) -> bool:
+        """A question to a worker that somebody waits for: no history knows of it, and no run's lock delays it."""
+        return self in (TaskKind.QUERY, TaskKind.UPDATE_VALIDATION)
 
 
 class TaskState(enum.IntEnum):
@@ -22,6 +31,10 @@ class TaskState(enum.IntEnum):
 
     READY = 0
     LEASED = 1
+
+
+STANDALONE_ACTIVITY = "dw.standalone_activity"
+"""The reserved workflow type of runs that host one activity (control-plane §15)."""
 
 
 class OpenWait(msgspec.Struct, kw_only=True):
@@ -58,21 +71,6 @@ class Cancellation(msgspec.Struct, kw_only=True):
     history_sequence: int = 0
     delivery: dict[str, Any] | None = None
     delivered_at: datetime | None = None
-
-
-class ServiceWait(msgspec.Struct, frozen=True, kw_only=True):
-    """The service call a run is blocked on, with what its command says: names as authored (engine §6.18)."""
-
-    sequence: int
-    service_call_id: str
-    endpoint_name: str
-    service_name: str
-    operation_name: str
-    operation_mode: str
-    wait_for: str
-    target_namespace: str | None = None
-    idempotency_key: str
-    opened_at: datetime
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +136,8 @@ class Run(msgspec.Struct, kw_only=True):
     open_timer_count: int = 0
     open_child_count: int = 0
     pending_signal_count: int = 0
+    newest_signal: SignalMark | None = None
+    open_update_count: int = 0
     open_wait: OpenWait | None = None
     selected_waits: list[OpenWait] = []
     service_wait: ServiceWait | None = None
@@ -322,8 +322,8 @@ class Delivery(msgspec.Struct, kw_only=True):
     """What one run has done to another: written by the first, taken by the second under its own lock.
 
     ``kind`` is ``child_closed`` or ``child_continued``, about the call ``sequence`` of the run it is meant for,
-    ``parent_closed``, for a child, or ``service_call_closed``, whose body is the call that has ended. ``ordinal`` is
-    given by the database and orders what one run is sent.
+    ``parent_closed`` or ``cancellation``, for a child, or ``service_call_closed``, whose body is the call that has
+    ended. ``ordinal`` is given by the database and orders what one run is sent.
     """
 
     run_id: str
@@ -470,3 +470,4 @@ class Details(msgspec.Struct, kw_only=True):
     search_attribute_types: dict[str, str] | None = None
     execution_timeout_seconds: int | None = None
     run_timeout_seconds: int | None = None
+    command_contract: dict[str, Any] | None = None

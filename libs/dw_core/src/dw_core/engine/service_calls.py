@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from dw_core.engine.commands.parsed import StartServiceOperation
-from dw_core.engine.rows import Delivery, Run, ServiceWait
+from dw_core.engine.rows import Delivery, Run
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection
 from dw_core.engine.writer import Resume, RunWriter
@@ -22,6 +22,7 @@ from dw_core.services.rows import (
     CallMove,
     OperationKey,
     ServiceCall,
+    ServiceWait,
     ServiceWaiter,
 )
 
@@ -61,11 +62,11 @@ def start_service_operation(writer: RunWriter, sequence: int, command: StartServ
     )
     operation = writer.snapshot.operations.get(request.key)
     named = service_call_id(run.run_id, sequence)
-    known = [*writer.snapshot.service_calls.values(), *writer.services.calls]
+    known = [*writer.snapshot.service_calls.values(), *writer.transition.service_changes.calls]
     call = earlier_call(known, request)
     if call is None and operation is not None:
         call = admit(request, operation, named, writer.now)
-        writer.services.calls.append(call)
+        writer.transition.service_changes.calls.append(call)
     mode = command.mode_override or (call.operation_mode if call is not None else "sync")
     wait = ServiceWait(
         sequence=sequence,
@@ -113,7 +114,7 @@ def _record_started(writer: RunWriter, wait: ServiceWait, call: ServiceCall, sou
     if not answered:
         writer.run.service_wait = wait
         waiter = ServiceWaiter(service_call_id=call.service_call_id, run_id=writer.run.run_id, sequence=wait.sequence)
-        writer.services.waiters.append(waiter)
+        writer.transition.service_changes.waiters.append(waiter)
 
 
 def _record_end(writer: RunWriter, wait: ServiceWait, call: ServiceCall, source: str | None = None) -> None:
@@ -171,7 +172,7 @@ def answer_call(writer: RunWriter, call_id: str | None) -> None:
         return
     run = writer.run
     run.has_service_calls = True
-    writer.services.links.append(
+    writer.transition.service_changes.links.append(
         CallLink(service_call_id=call_id, linked_workflow_id=run.workflow_id, linked_run_id=run.run_id)
     )
 
@@ -180,7 +181,9 @@ def hand_over_calls(writer: RunWriter, follower: Run) -> None:
     """Another run follows: it answers the calls of this one."""
     if writer.run.has_service_calls:
         follower.has_service_calls = True
-        writer.services.moves.append(CallMove(from_run_id=writer.run.run_id, to_run_id=follower.run_id))
+        writer.transition.service_changes.moves.append(
+            CallMove(from_run_id=writer.run.run_id, to_run_id=follower.run_id)
+        )
 
 
 _ENDS = {
@@ -198,7 +201,7 @@ def end_calls(writer: RunWriter, closed_reason: str, outcome: dict[str, Any] | N
         return
     status, named, reason = _ENDS[closed_reason]
     is_completed = status == "completed"
-    writer.services.ends.append(
+    writer.transition.service_changes.ends.append(
         CallEnd(
             linked_run_id=writer.run.run_id,
             status=status,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from dw_core.engine.declared import fit
 from dw_core.engine.inputs import SignalWorkflow
-from dw_core.engine.intake import accept, begin
+from dw_core.engine.intake import accept, begin, over_limit, reject
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection
+from dw_core.engine.update_rows import SignalMark
 from dw_core.engine.writer import SIGNAL_RECEIVED, RunWriter
 from dw_core.ids import signal_id
 from dw_core.limits import Limits
@@ -31,26 +33,24 @@ def decide_signal(snapshot: Snapshot, command: SignalWorkflow, now: datetime, li
     writer = begin(snapshot, command, "signal", intent, members, now)
     if not isinstance(writer, RunWriter):
         return writer
-    limit = limits.pending_signal_count
-    if limit and writer.run.pending_signal_count >= limit:
-        return Rejection(
-            "structural_limit_exceeded",
-            f"Workflow {command.workflow_id} has as many signals waiting as it may have.",
-            {
-                "workflow_id": command.workflow_id,
-                "limit_kind": "pending_signal_count",
-                "current_value": writer.run.pending_signal_count,
-                "configured_limit": limit,
-            }
-            | members,
-        )
+    arguments = fit(snapshot.contract, command, "signal", command.signal_name)
+    if isinstance(arguments, Rejection):
+        return reject(writer, command, "signal", intent, members, arguments)
+    run = writer.run
+    refused = over_limit(
+        command, "pending_signal_count", run.pending_signal_count, limits.pending_signal_count, members
+    )
+    if refused is not None:
+        return refused
+    mark = SignalMark(command_id=command.command_id, command_sequence=run.next_command_sequence)
     reply = accept(writer, command, "signal", intent, members, "signal_received")
-    writer.run.pending_signal_count += 1
-    _record(writer, command)
+    run.pending_signal_count += 1
+    run.newest_signal = mark
+    _record(writer, command, arguments)
     return writer.finish(reply)
 
 
-def _record(writer: RunWriter, command: SignalWorkflow) -> None:
+def _record(writer: RunWriter, command: SignalWorkflow, arguments: str) -> None:
     named = signal_id(command.command_id)
     payload: dict[str, Any] = {
         "signal_name": command.signal_name,
@@ -58,7 +58,7 @@ def _record(writer: RunWriter, command: SignalWorkflow) -> None:
         "workflow_command_id": command.command_id,
         "workflow_instance_id": writer.run.workflow_id,
         "workflow_run_id": writer.run.run_id,
-        "arguments": envelope(command.arguments),
+        "arguments": envelope(arguments),
         "payload_codec": CODEC,
     }
     wake = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from dw_core.engine.rows import (
@@ -22,6 +24,7 @@ from dw_core.engine.rows import (
     VersionMarker,
 )
 from dw_core.engine.transition import Transition
+from dw_core.engine.update_rows import OfferedContract, Update
 from dw_core.services.rows import Operation, OperationKey, ServiceCall
 
 
@@ -31,9 +34,11 @@ class Snapshot(msgspec.Struct, kw_only=True):
     ``tasks`` are open tasks by number; ``activities``, ``timers``, ``children`` and ``groups`` go by workflow sequence;
     ``receipts`` and ``attempts`` are answers already given, ``kept`` commands by the request ids that inputs repeat,
     ``deliveries`` what other runs have left for this one, ``details`` what its start has fixed, ``metadata`` and the
-    ``attribute_types`` of the namespace are there for updates of them, ``operations`` and ``service_calls`` (by id) for
-    commands that call them and for runs that answer calls. :meth:`fold` replaces rows by a transition's
-    after images, so that the next input of the same batch decides on what the previous one did.
+    ``attribute_types`` of the namespace are there for updates of them. ``updates`` are the open ones by id,
+    ``contract`` what the run declared at its start, ``offered`` what a new run would. ``operations`` and
+    ``service_calls`` (by id) are there for commands that call them and for runs that answer calls. :meth:`fold`
+    replaces rows by a transition's after images, so that the next input of the same batch decides on what the previous
+    one did.
     """
 
     run: Run | None = None
@@ -45,6 +50,9 @@ class Snapshot(msgspec.Struct, kw_only=True):
     markers: dict[str, VersionMarker] = {}
     kept: dict[str, Command] = {}
     inbox: list[InboxEvent] = []
+    updates: dict[str, Update] = {}
+    contract: dict[str, Any] | None = None
+    offered: list[OfferedContract] = []
     deliveries: list[Delivery] = []
     details: Details | None = None
     receipts: dict[int, Receipt] = {}
@@ -69,6 +77,12 @@ class Snapshot(msgspec.Struct, kw_only=True):
                 return task
         return None
 
+    def offered_contract(self, queue: str, workflow_type: str, build_id: str | None) -> dict[str, Any] | None:
+        """What live workers declare for a new run; one without a contract takes every signal and update."""
+        asked = (queue, workflow_type, build_id)
+        found = (o.contract for o in self.offered if (o.queue, o.workflow_type, o.build_id) == asked)
+        return next(found, None)
+
     def fold(self, transition: Transition) -> None:
         """Take over the after images of a transition decided on this snapshot."""
         self.run = transition.run
@@ -81,6 +95,9 @@ class Snapshot(msgspec.Struct, kw_only=True):
         self.timers.update(transition.timers)
         self.children.update(transition.children)
         self.groups.update(transition.groups)
+        self.updates.update(transition.updates)
+        if transition.details is not None:
+            self.contract = transition.details.command_contract
         self.markers.update((m.change_id, m) for m in transition.markers)
         self.kept.update((c.request_id, c) for c in transition.commands if c.request_id is not None)
         self.receipts.update((r.task_number, r) for r in transition.receipts)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from dw_core.engine.inputs import StartWorkflow
 from dw_core.engine.intake import SOURCE, record_command
 from dw_core.engine.opening import deadline, identity, started
@@ -25,7 +27,7 @@ def decide_start(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Out
     if refused is not None:
         return refused
     if snapshot.run is None:
-        return _start_new(start, now)
+        return _start_new(start, _contract(snapshot, start), now)
     if _answers_already(snapshot, start):
         return Transition(run=snapshot.run, reply=_reply(snapshot.run, start, "started_new"))
     if start.duplicate_policy == "use-existing" and not snapshot.run.is_terminal:
@@ -39,8 +41,12 @@ def decide_start(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Out
     return _reject_duplicate(snapshot, start, now)
 
 
-def _start_new(start: StartWorkflow, now: datetime) -> Transition:
-    details = start.details
+def _contract(snapshot: Snapshot, start: StartWorkflow) -> dict[str, Any] | None:
+    return snapshot.offered_contract(start.queue, start.workflow_type, start.compatibility)
+
+
+def _start_new(start: StartWorkflow, contract: dict[str, Any] | None, now: datetime) -> Transition:
+    details = msgspec.structs.replace(start.details, command_contract=contract)
     run = Run(
         run_id=start.new_run_id,
         namespace=start.namespace,
@@ -64,7 +70,7 @@ def _start_new(start: StartWorkflow, now: datetime) -> Transition:
     writer.append("StartAccepted", common | {"outcome": "started_new"}, workflow_command_id=start.command_id)
     writer.append(
         "WorkflowStarted",
-        common | _started(writer.run, start),
+        common | started(writer.run, details),
         workflow_command_id=start.command_id,
         wake={"workflow_command_id": start.command_id},
     )
@@ -81,13 +87,6 @@ def _answers_already(snapshot: Snapshot, start: StartWorkflow) -> bool:
 
 def _common(run: Run, start: StartWorkflow) -> dict[str, Any]:
     return {"workflow_command_id": start.command_id} | identity(run, start.details)
-
-
-def _started(run: Run, start: StartWorkflow) -> dict[str, Any]:
-    """Members of ``WorkflowStarted`` beyond the common ones, with what the worker has declared (engine §2.3)."""
-    return started(run, start.details) | {
-        key: value for key, value in (start.contract or {}).items() if value is not None
-    }
 
 
 def _answer_existing(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Transition:

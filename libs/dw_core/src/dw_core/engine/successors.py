@@ -14,18 +14,24 @@ from dw_core.engine.commands.parsed import ContinueAsNew
 from dw_core.engine.opening import deadline, open_run
 from dw_core.engine.rows import Details, InboxEvent, ParentCall, Run
 from dw_core.engine.service_calls import hand_over_calls
+from dw_core.engine.update_moves import hand_over
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import derived_ulid
 
 
-def succeed(writer: RunWriter, command: ContinueAsNew, signals: Sequence[InboxEvent]) -> Run:
-    """Open the run that continues this one; what the command does not name stays as it is."""
+def succeed(writer: RunWriter, command: ContinueAsNew, arrived: Sequence[InboxEvent]) -> Run:
+    """Open the run that continues this one; what the command does not name stays as it is.
+
+    ``arrived`` are the signals and updates that this run's code has not seen. Updates for one of them that name this
+    run stay with it (engine §6.7).
+    """
     run = writer.run
     follower = _follower(writer, command, writer.now, run.parent)
     details = _details(writer, follower, command)
     members = {"continued_from_run_id": run.run_id} | parent_members(follower)
-    carried = [*signals, *carry_over(run, follower)]
-    writer.transition.spawned.append(open_run(follower, details, members, writer.now, carried=carried))
+    handed, carried = hand_over(writer, follower, arrived), carry_over(run, follower)
+    spawned = open_run(follower, details, members, writer.now, handed=handed, carried=carried)
+    writer.transition.spawned.append(spawned)
     tell_parent(writer, "child_continued", _about(follower, details))
     return follower
 
@@ -77,6 +83,7 @@ def _follower(writer: RunWriter, command: ContinueAsNew, starts_at: datetime, pa
         execution_deadline_at=run.execution_deadline_at,
         run_deadline_at=deadline(starts_at, details.run_timeout_seconds),
         next_command_sequence=run.next_command_sequence,
+        newest_signal=run.newest_signal,
         parent=parent,
     )
     run.continued_to_run_id = follower.run_id
@@ -87,7 +94,10 @@ def _follower(writer: RunWriter, command: ContinueAsNew, starts_at: datetime, pa
 def _details(writer: RunWriter, follower: Run, command: ContinueAsNew) -> Details:
     details = writer.details
     arguments = command.arguments or details.arguments
-    return msgspec.structs.replace(details, run_id=follower.run_id, arguments=arguments)
+    contract = details.command_contract
+    if follower.workflow_type != writer.run.workflow_type:
+        contract = writer.snapshot.offered_contract(follower.queue, follower.workflow_type, follower.compatibility)
+    return msgspec.structs.replace(details, run_id=follower.run_id, arguments=arguments, command_contract=contract)
 
 
 def _about(follower: Run, details: Details) -> dict[str, Any]:

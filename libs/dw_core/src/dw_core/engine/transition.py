@@ -25,6 +25,7 @@ from dw_core.engine.rows import (
     Timer,
     VersionMarker,
 )
+from dw_core.engine.update_rows import Update
 from dw_core.services.rows import ServiceChanges
 
 
@@ -72,6 +73,8 @@ class Transition(msgspec.Struct, kw_only=True):
     created_children: set[int] = set()
     groups: dict[int, Group] = {}
     created_groups: set[int] = set()
+    updates: dict[str, Update] = {}
+    created_updates: set[str] = set()
     markers: list[VersionMarker] = []
     commands: list[Command] = []
     metadata: Metadata | None = None
@@ -82,6 +85,13 @@ class Transition(msgspec.Struct, kw_only=True):
     deliveries_taken: list[int] = []
     services: ServiceChanges | None = None
     spawned: list[Transition] = []
+
+    @property
+    def service_changes(self) -> ServiceChanges:
+        """Where to note what changes about service calls."""
+        if self.services is None:
+            self.services = ServiceChanges()
+        return self.services
 
     @property
     def changes_anything(self) -> bool:

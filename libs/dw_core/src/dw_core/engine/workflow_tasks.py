@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dw_core.engine.cancellation import is_undelivered, observation
-from dw_core.engine.commands.apply import apply_commands, invalid_commands
+from dw_core.engine.commands.apply import apply_commands
+from dw_core.engine.commands.apply_update import apply_update, invalid_commands
 from dw_core.engine.inputs import (
     CheckWorkflowTask,
     CompleteWorkflowTask,
@@ -20,6 +21,8 @@ from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.sticky import refuse_claim, remember
 from dw_core.engine.timers import end_lease
 from dw_core.engine.transition import Outcome, Rejection, Transition
+from dw_core.engine.update_tasks import update_of
+from dw_core.engine.updates import release_updates
 from dw_core.engine.writer import SIGNAL_RECEIVED, RunWriter
 from dw_core.ids import task_id
 from dw_core.leases.durations import expires_at, redelivery_backoff_seconds
@@ -107,7 +110,10 @@ def decide_complete(snapshot: Snapshot, report: CompleteWorkflowTask, now: datet
     refused = refuse_claim(writer.run, report.sticky, report.lease_owner)
     if refused is not None:
         return _refuse(report, refused)
-    refused = apply_commands(writer, held, report.parsed, limits)
+    if update_of(held) is not None:
+        refused = apply_update(writer, held, report.parsed)
+    else:
+        refused = apply_commands(writer, held, report.parsed, limits)
     if refused is None and not writer.transition.events and not _has_something_to_wait_for(snapshot, held):
         refused = _NOTHING_NEW
     if refused is not None:
@@ -118,7 +124,8 @@ def decide_complete(snapshot: Snapshot, report: CompleteWorkflowTask, now: datet
         run.status = "waiting"
         if is_undelivered(run) and writer.transition.events:
             # What was decided before the cancellation could be delivered is recorded now; the next claim delivers it.
-            writer.wake_for_recorded(run.last_history_sequence, held.resume or {})
+            context = {} if update_of(held) is not None else held.resume or {}
+            writer.wake_for_recorded(run.last_history_sequence, context)
     _succeed(run)
     reply = identify(report) | {
         "outcome": "completed",
@@ -145,7 +152,8 @@ def decide_fail(snapshot: Snapshot, report: FailWorkflowTask, now: datetime) -> 
         is_waiting = report.failure_type == WAITING_FOR_HISTORY
         return _repeat(snapshot, report, held, *(("waiting_for_history", "failed") if is_waiting else ("failed",)))
     writer = RunWriter(snapshot, now)
-    if report.failure_type == WAITING_FOR_HISTORY and _has_something_to_wait_for(snapshot, held):
+    is_acknowledged = report.failure_type == WAITING_FOR_HISTORY and update_of(held) is None
+    if is_acknowledged and _has_something_to_wait_for(snapshot, held):
         _succeed(writer.run)
         return close_task(writer, held, "waiting_for_history", _failed_reply(report, "waiting_for_history"))
     return _fail(writer, held, report)
@@ -156,11 +164,12 @@ def _succeed(run: Run) -> None:
 
 
 def _has_something_to_wait_for(snapshot: Snapshot, task: Task) -> bool:
-    """Whether the run will be woken again; a signal wakes only a run that has a condition wait open."""
+    """Whether the run will be woken again: a signal wakes only a run with an open condition wait, an update any run."""
     run = snapshot.run
     assert run is not None
     will_wake = any(event.resume is not None and event.event_type != SIGNAL_RECEIVED for event in snapshot.inbox)
-    return run.is_waiting or will_wake or run.last_wake_sequence > task.claimed_history_sequence
+    is_updated = any(update.closed_at is None for update in snapshot.updates.values())
+    return run.is_waiting or will_wake or is_updated or run.last_wake_sequence > task.claimed_history_sequence
 
 
 def _failed_reply(report: FailWorkflowTask, outcome: str) -> dict[str, Any]:
@@ -168,14 +177,18 @@ def _failed_reply(report: FailWorkflowTask, outcome: str) -> dict[str, Any]:
 
 
 def close_task(writer: RunWriter, task: Task, outcome: str, reply: dict[str, Any]) -> Transition:
-    """Close a plain task: consume its wakes, append what was buffered, open the follow-up."""
+    """Close a task, append what was buffered, open the follow-up. A plain task has also consumed its wakes."""
     run = writer.run
     if run.status == "pending":
         run.status = "waiting"
-    run.consumed_wake_sequence = max(run.consumed_wake_sequence, task.claimed_history_sequence)
+    is_plain = update_of(task) is None
+    if is_plain:
+        run.consumed_wake_sequence = max(run.consumed_wake_sequence, task.claimed_history_sequence)
     writer.close_workflow_task(task, outcome, reply)
     if not run.is_terminal:
-        run.pending_signal_count = writer.buffered_signals
+        if is_plain:
+            release_updates(writer)
+            run.pending_signal_count = len(writer.buffered_signals)
         end_lease(writer)
     transition = writer.finish(reply)
     if "next_task_id" in reply and writer.workflow_task is not None:

@@ -10,6 +10,7 @@ import msgspec
 
 from dw_core.engine.commands.groups import Path, is_selection
 from dw_core.engine.rows import (
+    STANDALONE_ACTIVITY,
     Activity,
     ChildCall,
     Details,
@@ -27,9 +28,10 @@ from dw_core.engine.selections import ENDS_OF_MEMBERS, satisfy, selection_path, 
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.sticky import reserve
 from dw_core.engine.transition import Rejection, Transition
+from dw_core.engine.update_rows import Update
+from dw_core.engine.update_tasks import UPDATE_ACCEPTED, update_resume
 from dw_core.history.event import encode_event, encode_payload, with_member
 from dw_core.ids import task_id
-from dw_core.services.rows import ServiceChanges
 
 SIGNAL_RECEIVED = "SignalReceived"
 CANCELLATION_REQUESTED = "CooperativeCancellationRequested"
@@ -160,13 +162,13 @@ class RunWriter:
         for event in self.take_inbox():
             self.append_buffered(event)
 
-    def take_signals(self) -> list[InboxEvent]:
-        """The buffered signals; what else was buffered is dropped: the run is about to be closed by its own code."""
-        return [event for event in self.take_inbox() if event.event_type == SIGNAL_RECEIVED]
+    def take_commands(self) -> list[InboxEvent]:
+        """The buffered signals and updates; the rest is dropped: the run is about to be closed by its own code."""
+        return [e for e in self.take_inbox() if e.event_type in (SIGNAL_RECEIVED, UPDATE_ACCEPTED)]
 
-    def flush_signals(self) -> None:
-        """Append buffered signals and drop what else was buffered."""
-        for event in self.take_signals():
+    def flush_commands(self) -> None:
+        """Append buffered signals and updates and drop what else was buffered."""
+        for event in self.take_commands():
             self.append_buffered(event)
 
     def append_waiting(self, event_type: str) -> None:
@@ -184,10 +186,10 @@ class RunWriter:
         )
 
     @property
-    def buffered_signals(self) -> int:
-        """How many signals have arrived during the lease: those that no worker has seen yet."""
+    def buffered_signals(self) -> list[str | None]:
+        """The commands of the signals that have arrived during the lease: those that no worker has seen yet."""
         waiting = [*self._inbox, *self.transition.inbox_added]
-        return sum(event.event_type == SIGNAL_RECEIVED for event in waiting)
+        return [event.workflow_command_id for event in waiting if event.event_type == SIGNAL_RECEIVED]
 
     # -- tasks -------------------------------------------------------------------------------------------------------
 
@@ -292,6 +294,20 @@ class RunWriter:
         known = self.snapshot.timers | self.transition.timers
         return [known[sequence] for sequence in sorted(known) if known[sequence].status == "pending"]
 
+    # -- updates -----------------------------------------------------------------------------------------------------
+
+    def put_update(self, update: Update, *, is_new: bool = False) -> None:
+        """Write an update's after image."""
+        self.transition.updates[update.update_id] = update
+        if is_new:
+            self.transition.created_updates.add(update.update_id)
+
+    def open_updates(self) -> list[Update]:
+        """The updates that this run is still to apply, in the order of their acceptance."""
+        known = (self.snapshot.updates | self.transition.updates).values()
+        mine = (update for update in known if update.closed_at is None and update.run_id == self.run.run_id)
+        return sorted(mine, key=lambda update: update.command_sequence)
+
     # -- children ----------------------------------------------------------------------------------------------------
 
     @property
@@ -325,15 +341,6 @@ class RunWriter:
         known = self.snapshot.children | self.transition.children
         return [known[sequence] for sequence in sorted(known) if known[sequence].closed_at is None]
 
-    # -- service calls -----------------------------------------------------------------------------------------------
-
-    @property
-    def services(self) -> ServiceChanges:
-        """What this decision changes about service calls."""
-        if self.transition.services is None:
-            self.transition.services = ServiceChanges()
-        return self.transition.services
-
     # -- groups ------------------------------------------------------------------------------------------------------
 
     def completes_group(self, base: int | None) -> bool:
@@ -358,12 +365,26 @@ class RunWriter:
     # -- end ---------------------------------------------------------------------------------------------------------
 
     def finish(self, reply: dict[str, Any] | Rejection) -> Transition:
-        """Open the one follow-up task the run needs, and hand over the transition."""
-        run = self.run
-        if not run.is_terminal and self.workflow_task is None and run.last_wake_sequence > run.consumed_wake_sequence:
-            self.open_workflow_task(self._resume)
+        """Open the one follow-up task the run needs, and hand over the transition.
+
+        The host of a standalone activity needs none.
+        """
+        is_host = self.run.workflow_type == STANDALONE_ACTIVITY
+        if not self.run.is_terminal and self.workflow_task is None and not is_host:
+            self._follow_up()
         self.transition.reply = reply
         return self.transition
+
+    def _follow_up(self) -> None:
+        """A wake goes before an update, and so does a plain task that shows a signal the update came after (§4.3)."""
+        run = self.run
+        if run.last_wake_sequence > run.consumed_wake_sequence:
+            self.open_workflow_task(self._resume)
+            return
+        waiting = self.open_updates()
+        if waiting:
+            first = waiting[0]
+            self.open_workflow_task({} if first.queued_behind is not None else update_resume(first))
 
     @property
     def new_task_ids(self) -> list[str]:

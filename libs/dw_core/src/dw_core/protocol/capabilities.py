@@ -31,6 +31,7 @@ from dw_core.limits import (
     history_budget,
 )
 from dw_core.metadata.attributes import TYPES as SEARCH_ATTRIBUTE_TYPES
+from dw_core.updates.validation import CAPABILITY, REPORT_REFUSALS
 
 NON_TERMINAL_COMMANDS = tuple(name for name in SUPPORTED_COMMANDS if name not in TERMINAL_COMMANDS)
 """The advertised commands follow from the parsers that exist."""
@@ -67,6 +68,8 @@ def server_capabilities(options: CapabilityOptions | None = None) -> dict[str, A
             "lease_timeout_seconds": query_lease_seconds(options.query_lease_seconds, options.query_timeout_seconds),
             "lease_grace_seconds": QUERY_LEASE_GRACE_SECONDS,
         },
+        "update_validation_tasks": True,
+        "synchronous_update_validation": synchronous_update_validation(),
         "activity_retry_policy": True,
         "activity_timeouts": True,
         "activity_lease_renewal": True,
@@ -149,11 +152,37 @@ def _recorded_in_history() -> dict[str, Any]:
     }
 
 
+def synchronous_update_validation() -> dict[str, Any]:
+    """How workers validate updates before they are accepted (worker-plane §14.1)."""
+    kinds = ["workflow", "update_validation"]
+    return {
+        "supported": True,
+        "minimum_protocol_version": "1.13",
+        "acceptance_boundary": "validator_approved",
+        "worker_capability": CAPABILITY,
+        "workflow_contract_field": "update_validators",
+        "task_poll": {
+            "strategy": "multiplexed",
+            "endpoint": "/worker/workflow-tasks/poll",
+            "request_field": "task_kinds",
+            "task_kinds": kinds,
+            "default_task_kinds": kinds[:1],
+            "response_discriminator": "task.task_kind",
+            "poll_request_id_binding": "normalized_task_kind_set",
+            "poll_request_id_conflict_reason": "poll_request_task_kinds_conflict",
+        },
+        "completion": {
+            "approve_endpoint": "/worker/update-validation-tasks/{taskId}/approve",
+            "reject_endpoint": "/worker/update-validation-tasks/{taskId}/reject",
+            "fence_fields": ["lease_owner", "update_validation_attempt"],
+            "typed_failure_reasons": list(REPORT_REFUSALS),
+        },
+    }
+
+
 def _not_yet() -> dict[str, Any]:
     """The keys the published document requires although the feature is not there (worker-plane §3.3)."""
     return {
         "message_streams": {"supported": False},
         "condition_wait_occurrence_identity": {"supported": False},
-        "update_validation_tasks": False,
-        "synchronous_update_validation": {"supported": False},
     }

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from dw_core.limits import CLEANUP_SECONDS_MAX
-from dw_core.protocol.fields import Name255, Seconds, WorkflowId
+from dw_core.engine.rows import STANDALONE_ACTIVITY
+from dw_core.limits import CLEANUP_SECONDS_MAX, SECONDS_MAX
+from dw_core.protocol.fields import Name255, Positive, Seconds, WorkflowId
 from dw_core.protocol.problems import Invalid
 
 UNSUPPORTED_START_FIELDS = (
@@ -60,6 +61,8 @@ class WorkflowStart(msgspec.Struct, frozen=True, kw_only=True):
             for name in UNSUPPORTED_START_FIELDS
             if getattr(self, name) is not None
         }
+        if self.workflow_type == STANDALONE_ACTIVITY:
+            refused["workflow_type"] = ["This type is reserved for standalone activities."]
         if refused:
             raise Invalid(refused)
 
@@ -67,6 +70,49 @@ class WorkflowStart(msgspec.Struct, frozen=True, kw_only=True):
     def use_existing_open_run(self) -> bool:
         """Whether an open run of the same id and type is returned instead of refused."""
         return self.duplicate_policy == "use-existing"
+
+
+class BuildId(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST …/build-ids/{drain|resume}``: null is the unversioned cohort, but the key must be there (§19.3)."""
+
+    build_id: Annotated[str, Meta(max_length=255)] | None
+
+
+class RetryOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a standalone activity is retried; no ``max_attempts`` is unlimited (worker-plane §12.6)."""
+
+    max_attempts: Positive | None = None
+    backoff_seconds: list[Annotated[int, Meta(ge=0, le=SECONDS_MAX)]] | None = None
+    non_retryable_error_types: list[str] | None = None
+
+
+class ActivityStart(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST /api/activities`` (control-plane §15.1). A shorter timeout must not exceed the one that contains it."""
+
+    activity_type: Name255
+    task_queue: Name255 | None = None
+    activity_id: WorkflowId | None = None
+    activity_class: Annotated[str, Meta(max_length=255)] | None = None
+    business_key: Annotated[str, Meta(max_length=255)] | None = None
+    input: Any = None
+    retry_policy: RetryOptions | None = None
+    start_to_close_timeout_seconds: Seconds | None = None
+    schedule_to_start_timeout_seconds: Seconds | None = None
+    schedule_to_close_timeout_seconds: Seconds | None = None
+    heartbeat_timeout_seconds: Seconds | None = None
+
+    def __post_init__(self) -> None:
+        errors: dict[str, list[str]] = {}
+        for smaller, larger in (
+            ("heartbeat_timeout_seconds", "start_to_close_timeout_seconds"),
+            ("start_to_close_timeout_seconds", "schedule_to_close_timeout_seconds"),
+            ("schedule_to_start_timeout_seconds", "schedule_to_close_timeout_seconds"),
+        ):
+            low, high = getattr(self, smaller), getattr(self, larger)
+            if low is not None and high is not None and low > high:
+                errors[smaller] = [f"must not exceed {larger}"]
+        if errors:
+            raise Invalid(errors)
 
 
 class WorkflowSignal(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +140,13 @@ class WorkflowRepair(msgspec.Struct, frozen=True, kw_only=True):
     request_id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
 
 
+class RetentionPass(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST /api/system/retention/pass`` (control-plane §22): only these runs, and at most ``limit``."""
+
+    run_ids: Annotated[list[Annotated[str, Meta(min_length=1, max_length=128)]], Meta(max_length=100)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=100)] | None = None
+
+
 class WorkflowRequestCancellation(msgspec.Struct, frozen=True, kw_only=True):
     """``POST …/request-cancellation``, instance and run (control-plane §13.6); every field is optional."""
 
@@ -105,3 +158,21 @@ class WorkflowQuery(msgspec.Struct, frozen=True, kw_only=True):
     """``POST …/query/{query_name}``, instance and run (control-plane §13.2)."""
 
     input: Any = None
+
+
+class WorkflowUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST …/update/{update_name}``, instance and run (control-plane §13.3); every field is optional.
+
+    Raises ``Invalid`` for the removed ``wait_policy``; a null value counts as absent.
+    """
+
+    input: Any = None
+    request_id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    wait_for: Literal["accepted", "completed"] | None = None
+    wait_timeout_seconds: Seconds | None = None
+    wait_policy: Any = None
+    observability_context: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.wait_policy is not None:
+            raise Invalid({"wait_policy": ["This field has been removed. Use wait_for."]})

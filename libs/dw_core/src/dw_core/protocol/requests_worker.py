@@ -292,3 +292,30 @@ class QueryTaskFail(msgspec.Struct, frozen=True, kw_only=True):
     lease_owner: Text
     query_task_attempt: Positive
     failure: QueryFailure
+
+
+class UpdateValidationPoll(TaskPoll, frozen=True, kw_only=True):
+    """``POST /api/worker/update-validation-tasks/poll`` (worker-plane §14.2)."""
+
+
+class UpdateValidationApprove(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST /api/worker/update-validation-tasks/{task_id}/approve`` (worker-plane §14.3)."""
+
+    lease_owner: Text
+    update_validation_attempt: Positive
+
+
+class UpdateValidationFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an update is refused, with texts by field; without a known ``reason`` the validator has refused it."""
+
+    message: str
+    reason: Annotated[str, Meta(max_length=255)] | None = None
+    type: str | None = None
+    stack_trace: str | None = None
+    validation_errors: dict[str, Any] | None = None
+
+
+class UpdateValidationReject(UpdateValidationApprove, frozen=True, kw_only=True):
+    """``POST /api/worker/update-validation-tasks/{task_id}/reject`` (worker-plane §14.3)."""
+
+    failure: UpdateValidationFailure

@@ -24,9 +24,14 @@ class QueryState(enum.IntEnum):
 
 
 class NewQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A query to admit; ``arguments`` is a blob, ``caller`` the process that waits for the answer."""
+    """A query to admit; ``arguments`` is a blob, ``caller`` the process that waits for the answer.
+
+    The validation of an update is asked for in the same way: ``query_name`` is then the name of the update.
+    """
 
     query_task_id: str
+    kind: TaskKind = TaskKind.QUERY
+    update_id: str | None = None
     namespace: str
     queue: str
     workflow_id: str
@@ -42,11 +47,14 @@ class QueryTask(msgspec.Struct, frozen=True, kw_only=True):
     """A stored query task. Field names are the column names."""
 
     query_task_id: str
+    kind: TaskKind = TaskKind.QUERY
+    update_id: str | None = None
     namespace: str
     queue: str
     workflow_id: str
     run_id: str
     workflow_type: str
+    compatibility: str | None = None
     query_name: str
     arguments: str
     caller: str
@@ -58,10 +66,11 @@ class QueryTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueryFailed(msgspec.Struct, frozen=True):
-    """What a worker said when it could not answer."""
+    """What a worker said when it could not answer; ``errors`` are a validator's complaints by field."""
 
     reason: str
     message: str
+    errors: dict[str, Any] = {}
 
 
 def answer_key(caller: str) -> WakeKey:
@@ -76,8 +85,12 @@ def refuse_report(
     named: dict[str, Any] = {"query_task_id": query_task_id, "outcome": "rejected"}
     if task is None or now is None:
         return Rejection("query_task_not_found", "There is no such query task.", named)
+    if task.update_id is not None:
+        named["update_id"] = task.update_id
     if task.state is QueryState.ENDED or task.deadline_at <= now:
         return Rejection("query_task_timed_out", "The caller of this query no longer waits.", named)
+    if task.state in (QueryState.ANSWERED, QueryState.FAILED) and task.kind is TaskKind.UPDATE_VALIDATION:
+        return Rejection("duplicate_update_validation_completion", "The update has been judged already.", named)
     if task.state is not QueryState.LEASED:
         return Rejection("query_task_not_leased", "The query task is not leased.", named)
     assert task.lease_owner is not None and task.lease_expires_at is not None, f"{query_task_id} is leased to nobody"

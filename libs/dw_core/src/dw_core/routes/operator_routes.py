@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from dw_core.protocol.requests_control import BuildId, RetentionPass
 from dw_core.protocol.requests_services import (
     CatalogueUpdate,
     EndpointCreate,
@@ -92,8 +93,8 @@ FLEET = (
     control("GET", _QUEUE, "task_queue_describe", "Describe a task queue"),
     control("GET", f"{_QUEUE}/priority-fairness", "task_queue_priority_fairness", "Show priorities and fairness"),
     control("GET", f"{_QUEUE}/build-ids", "build_id_list", "List the builds of a queue"),
-    control("POST", f"{_QUEUE}/build-ids/drain", "build_id_drain", "Drain a build"),
-    control("POST", f"{_QUEUE}/build-ids/resume", "build_id_resume", "Resume a build"),
+    control("POST", f"{_QUEUE}/build-ids/drain", "build_id_drain", "Drain a build", request=BuildId),
+    control("POST", f"{_QUEUE}/build-ids/resume", "build_id_resume", "Resume a build", request=BuildId),
     control("POST", f"{_QUEUE}/build-ids/promote", "build_id_promote", "Promote a build"),
     control("GET", "/api/deployments", "deployment_list", "List deployments"),
     control("GET", "/api/deployments/{deployment}", "deployment_describe", "Describe a deployment"),
@@ -122,8 +123,8 @@ SEARCH_ATTRIBUTES = (
 )
 
 
-def _system(method: str, suffix: str, name: str, summary: str) -> Route:
-    return control(method, f"/api/system/{suffix}", f"system_{name}", summary, principals=ADMINS)
+def _system(method: str, suffix: str, name: str, summary: str, request: type[msgspec.Struct] | None = None) -> Route:
+    return control(method, f"/api/system/{suffix}", f"system_{name}", summary, principals=ADMINS, request=request)
 
 
 SYSTEM = (
@@ -138,7 +139,7 @@ SYSTEM = (
     _system("GET", "activity-timeouts", "activity_timeouts", "Show expired activities"),
     _system("POST", "activity-timeouts/pass", "activity_timeout_pass", "Enforce activity timeouts"),
     _system("GET", "retention", "retention", "Show expired runs"),
-    _system("POST", "retention/pass", "retention_pass", "Prune expired runs"),
+    _system("POST", "retention/pass", "retention_pass", "Prune expired runs", RetentionPass),
     _system("GET", "external-payload-cleanup", "external_payload_cleanup", "Show payloads that may be removed"),
     _system("POST", "external-payload-cleanup/pass", "external_payload_cleanup_pass", "Remove unreferenced payloads"),
 )

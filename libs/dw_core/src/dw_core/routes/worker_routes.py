@@ -182,10 +182,27 @@ QUERY_TASKS = (
 
 UPDATE_VALIDATION_TASKS = (
     _worker(
-        "POST", f"{_VALIDATION}/poll", "update_validation_task_poll", "Wait for an update validation task", is_poll=True
+        "POST",
+        f"{_VALIDATION}/poll",
+        "update_validation_task_poll",
+        "Wait for an update validation task",
+        requests.UpdateValidationPoll,
+        is_poll=True,
     ),
-    _worker("POST", f"{_VALIDATION}/{{task_id}}/approve", "update_validation_task_approve", "Approve an update"),
-    _worker("POST", f"{_VALIDATION}/{{task_id}}/reject", "update_validation_task_reject", "Reject an update"),
+    _worker(
+        "POST",
+        f"{_VALIDATION}/{{task_id}}/approve",
+        "update_validation_task_approve",
+        "Approve an update",
+        requests.UpdateValidationApprove,
+    ),
+    _worker(
+        "POST",
+        f"{_VALIDATION}/{{task_id}}/reject",
+        "update_validation_task_reject",
+        "Reject an update",
+        requests.UpdateValidationReject,
+    ),
 )
 
 WORKER_ROUTES: tuple[Route, ...] = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dw_core.protocol.requests_control import (
+    ActivityStart,
     WorkflowCancel,
     WorkflowQuery,
     WorkflowRepair,
@@ -12,6 +13,7 @@ from dw_core.protocol.requests_control import (
     WorkflowSignal,
     WorkflowStart,
     WorkflowTerminate,
+    WorkflowUpdate,
 )
 from dw_core.routes.control import ADMINS, OPERATORS, control
 from dw_core.routes.route import Route
@@ -96,7 +98,7 @@ READS = (
 COMMANDS = (
     *_command("signal/{signal_name}", "signal", "signal", WorkflowSignal),
     *_command("query/{query_name}", "query", "query", WorkflowQuery, is_poll=True),
-    *_command("update/{update_name}", "update", "update"),
+    *_command("update/{update_name}", "update", "update", WorkflowUpdate, is_poll=True),
     *_command("cancel", "cancel", "cancel", WorkflowCancel),
     *_command("terminate", "terminate", "terminate", WorkflowTerminate),
     *_command("repair", "repair", "repair", WorkflowRepair),
@@ -134,7 +136,7 @@ IMPORTS = (
 )
 
 ACTIVITIES = (
-    _gated("POST", "/api/activities", "activity_start", "Start a standalone activity"),
+    _gated("POST", "/api/activities", "activity_start", "Start a standalone activity", request=ActivityStart),
     _gated("GET", "/api/activities", "activity_list", "List standalone activities"),
     _gated("GET", "/api/activities/{activity_id}", "activity_describe", "Describe a standalone activity"),
 )

@@ -168,6 +168,21 @@ class ServiceWaiter(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int
 
 
+class ServiceWait(msgspec.Struct, frozen=True, kw_only=True):
+    """The service call a run is blocked on, with what its command says: names as authored (engine §6.18)."""
+
+    sequence: int
+    service_call_id: str
+    endpoint_name: str
+    service_name: str
+    operation_name: str
+    operation_mode: str
+    wait_for: str
+    target_namespace: str | None = None
+    idempotency_key: str
+    opened_at: datetime
+
+
 class CallEnd(msgspec.Struct, frozen=True, kw_only=True):
     """What has become of a call: named by its id, or by the run that answers it.
 

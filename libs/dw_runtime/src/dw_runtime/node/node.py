@@ -92,6 +92,7 @@ class Node:
             self.metrics,
             limits=self.limits,
             publish=self._publish,
+            announce=self.announce,
             waiters=self.waiters,
             on_service_calls=lambda: self.announce((SERVICE_CALLS, SERVICE_RESULTS)),
         )

@@ -14,6 +14,7 @@ from dw_core.engine.claims import decide_claim
 from dw_core.engine.rows import Activity, Task, TaskKind, TaskState
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import WakeKey
+from dw_core.engine.update_tasks import caller_key
 from dw_core.limits import STICKY_PAGE_EVENTS
 from dw_runtime.pump.claims import Claimed, Waiters, Want
 from dw_runtime.store.encoding import encode_rows
@@ -135,3 +136,9 @@ def ready_tasks(writes: WriteSet, now: datetime) -> tuple[dict[TaskKey, WakeKey]
             elif delay <= AWAITED_SECONDS_MAX:
                 later[key] = min(delay, later.get(key, delay))
     return due, later
+
+
+def waiting_callers(writes: WriteSet) -> set[WakeKey]:
+    """The processes that wait for an update which a batch has settled."""
+    settled = [*writes.updates.values(), *writes.new_updates.values()]
+    return {caller_key(u.caller) for u in settled if u.closed_at is not None and u.caller is not None}

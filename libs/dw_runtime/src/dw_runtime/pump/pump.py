@@ -19,7 +19,7 @@ from dw_core.limits import Limits
 from dw_core.protocol.problems import Problem
 from dw_runtime.process.background import Background
 from dw_runtime.pump.claims import Claims, Looked, Waiters, Want
-from dw_runtime.pump.dispatch import Granted, dispatch, missing_pages, ready_tasks, with_pages
+from dw_runtime.pump.dispatch import Granted, dispatch, missing_pages, ready_tasks, waiting_callers, with_pages
 from dw_runtime.store.link import Call, Link, Transaction
 from dw_runtime.store.loading import load
 from dw_runtime.store.services import told_runs
@@ -52,6 +52,9 @@ class Pump(Background):
     processes are ordered by the row lock on the run. A rejected input leaves its batch before the write. A database
     error splits the batch and the inputs are retried one by one; conflicts of two transactions (40001, 40P01, a
     workflow id started twice) are retried here and nowhere else.
+
+    ``publish`` tells other processes of queues with something to claim, ``announce`` tells every process, this one
+    among them, that an update has been settled whose caller waits there.
     """
 
     TASK_NAME = "pump"
@@ -63,6 +66,7 @@ class Pump(Background):
         *,
         limits: Limits,
         publish: Callable[[set[WakeKey]], None],
+        announce: Callable[[set[WakeKey]], None] = lambda keys: None,
         waiters: Waiters | None = None,
         on_service_calls: Callable[[], None] = lambda: None,
         bounds: PumpLimits | None = None,
@@ -71,6 +75,7 @@ class Pump(Background):
         self._metrics = metrics
         self._limits = limits
         self._publish = publish
+        self._announce_callers = announce
         self._waiters = waiters
         self._on_service_calls = on_service_calls
         self._bounds = bounds or PumpLimits()
@@ -190,6 +195,8 @@ class Pump(Background):
             done.due.pop((claimed.task.run_id, claimed.task.task_number), None)
         left = set(done.due.values())
         self._publish(left)
+        if done.callers:
+            self._announce_callers(done.callers)
         if self._waiters is not None:
             for key in left:
                 self._waiters.wake(key)
@@ -220,6 +227,7 @@ class Pump(Background):
             done.granted = dispatch(self._waiters, writes, snapshots, loaded.now)
             done.wants = [want for want, _ in done.granted]
         done.due, done.later = ready_tasks(writes, loaded.now)
+        done.callers = waiting_callers(writes)
         done.addressees = {delivery.run_id for delivery in writes.deliveries}
         done.has_service_calls = writes.services is not None
         return writes.calls()
@@ -258,6 +266,7 @@ class _Done:
         self.looked = Looked()
         self.due: dict[TaskKey, WakeKey] = {}
         self.later: dict[WakeKey, float] = {}
+        self.callers: set[WakeKey] = set()
         self.addressees: set[str] = set()
         self.has_service_calls = False
         self.is_committed = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -19,6 +20,7 @@ from dw_core.engine.inputs import (
     Need,
     ReleaseClaim,
     RunInput,
+    StartWorkflow,
     SweepTask,
     TimeOutRun,
     WorkflowTaskInput,
@@ -44,11 +46,22 @@ from dw_core.engine.rows import (
 from dw_core.engine.selections import selection_path
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Transition
+from dw_core.engine.update_rows import OfferedContract, Update
+from dw_core.limits import COMMAND_CONTRACT_SILENCE_SECONDS
 from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call, Rows, Transaction
 from dw_runtime.store.services import load_services
 
 InstanceKey = tuple[str, str]
+
+
+class RecordedContract(msgspec.Struct, frozen=True):
+    """The command contract that a run declared at its start."""
+
+    run_id: str
+    contract: dict[str, Any]
+
+
 _NAMES_A_TASK = (ActivityInput, SweepTask, ReleaseClaim, ClaimTask)
 
 _decode_runs = msgspec.json.Decoder(list[Run]).decode
@@ -63,6 +76,9 @@ _decode_details = msgspec.json.Decoder(list[Details]).decode
 _decode_groups = msgspec.json.Decoder(list[Group]).decode
 _decode_markers = msgspec.json.Decoder(list[VersionMarker]).decode
 _decode_inbox = msgspec.json.Decoder(list[InboxEvent]).decode
+_decode_updates = msgspec.json.Decoder(list[Update]).decode
+_decode_contracts = msgspec.json.Decoder(list[RecordedContract]).decode
+_decode_offered = msgspec.json.Decoder(list[OfferedContract]).decode
 _decode_commands = msgspec.json.Decoder(list[Command]).decode
 _decode_receipts = msgspec.json.Decoder(list[Receipt]).decode
 _decode_attempts = msgspec.json.Decoder(list[Attempt]).decode
@@ -121,6 +137,9 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
             encode_rows(polls),
             encode_rows(_requests(batch)),
             encode_rows(_timers(batch)),
+            encode_rows(_updates(batch)),
+            encode_rows(_starts(batch)),
+            str(COMMAND_CONTRACT_SILENCE_SECONDS),
         ),
     ]
     updates = [i for i in batch if isinstance(i, CompleteWorkflowTask) and i.parsed and i.parsed.updates_metadata]
@@ -128,7 +147,7 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
         calls.append(_metadata_call(updates))
     found = await transaction.ask(calls)
     metadata = found.pop() if updates else ()
-    *_, ((runs,),), ((now, *parts, kept, repeated),) = found
+    *_, ((runs,),), ((now, *parts, contracts, offered, kept, repeated),) = found
     by_run = {change.run_id: Snapshot() for change in batch if isinstance(change, RunInput)}
     by_instance: dict[InstanceKey, Snapshot] = {}
     for run in sorted(_decode_runs(runs or b"[]"), key=lambda run: run.run_number):
@@ -139,6 +158,7 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
         by_instance.setdefault(key, Snapshot())
     _fill(by_run, parts)
     _fill_metadata(by_run, metadata)
+    _fill_contracts(by_run, by_instance, contracts, offered)
     for command in _decode_commands(kept or b"[]"):
         snapshot = by_instance[command.namespace, command.workflow_id]
         if snapshot.run is not None:
@@ -168,6 +188,7 @@ def _named(batch: Sequence[Input]) -> list[dict[str, object]]:
         | {
             "inbox": Need.INBOX in change.needs,
             "closing": Need.OPEN_WORK in change.needs,
+            "contract": Need.CONTRACT in change.needs,
             "deliveries": Need.DELIVERIES in change.needs,
             "details": Need.DETAILS in change.needs,
         }
@@ -187,6 +208,28 @@ def _requests(batch: Sequence[Input]) -> list[dict[str, object]]:
 def _timers(batch: Sequence[Input]) -> list[dict[str, object]]:
     """The timers that are due."""
     return [{"run_id": i.run_id, "sequence": i.sequence} for i in batch if isinstance(i, FireTimer)]
+
+
+def _updates(batch: Sequence[Input]) -> list[dict[str, object]]:
+    """The updates that reports name; recording one as applied repeats its arguments."""
+    return [
+        {"run_id": change.run_id, "update_id": update_id}
+        for change in batch
+        if isinstance(change, CompleteWorkflowTask) and change.parsed is not None
+        for update_id in change.parsed.update_ids
+    ]
+
+
+def _starts(batch: Sequence[Input]) -> list[dict[str, object]]:
+    """The kinds of runs that may be started, each once."""
+    asked: dict[tuple[str | None, ...], None] = {}
+    for change in batch:
+        if isinstance(change, StartWorkflow):
+            asked[change.namespace, change.queue, change.workflow_type, change.compatibility] = None
+        elif isinstance(change, CompleteWorkflowTask) and change.parsed is not None:
+            asked.update(((change.namespace, *started, None), None) for started in change.parsed.started_types)
+    names = ("namespace", "queue", "workflow_type", "build_id")
+    return [dict(zip(names, key, strict=True)) for key in asked]
 
 
 def _related(batch: Sequence[Input]) -> tuple[str, str, str]:
@@ -216,7 +259,7 @@ def _point(change: ActivityInput | SweepTask | ReleaseClaim | ClaimTask) -> dict
 def _fill(by_run: dict[str, Snapshot], parts: Sequence[bytes | None]) -> None:
     """Rows of runs that are not in ``by_run`` belong to a workflow id that was started after the locks were taken; it
     counts as free, and the attempt to take it is what fails."""
-    tasks, activities, timers, children, deliveries, details, groups, markers, inbox = parts
+    tasks, activities, timers, children, deliveries, details, groups, markers, inbox, updates = parts
     for task in _decode_tasks(tasks) if tasks else ():
         if task.run_id in by_run:
             by_run[task.run_id].tasks[task.task_number] = task
@@ -242,6 +285,27 @@ def _fill(by_run: dict[str, Snapshot], parts: Sequence[bytes | None]) -> None:
     for event in _decode_inbox(inbox) if inbox else ():
         if event.run_id in by_run:
             by_run[event.run_id].inbox.append(event)
+    for update in _decode_updates(updates) if updates else ():
+        if update.run_id in by_run:
+            by_run[update.run_id].updates[update.update_id] = update
+
+
+def _fill_contracts(
+    by_run: dict[str, Snapshot],
+    by_instance: dict[InstanceKey, Snapshot],
+    contracts: bytes | None,
+    offered: bytes | None,
+) -> None:
+    for recorded in _decode_contracts(contracts) if contracts else ():
+        if recorded.run_id in by_run:
+            by_run[recorded.run_id].contract = recorded.contract
+    found = _decode_offered(offered) if offered else []
+    if found:
+        for (namespace, _), snapshot in by_instance.items():
+            snapshot.offered = [one for one in found if one.namespace == namespace]
+        for snapshot in by_run.values():
+            if snapshot.run is not None:
+                snapshot.offered = [one for one in found if one.namespace == snapshot.run.namespace]
 
 
 def _metadata_call(updates: Sequence[CompleteWorkflowTask]) -> Call:
@@ -284,7 +348,7 @@ async def _load_members(transaction: Transaction, batch: Sequence[Input], by_run
         return
     parts = (await transaction.ask([("read_members", encode_rows(groups), encode_rows(spans))]))[0][0]
     found, tasks, activities, timers, children = parts
-    _fill(by_run, (tasks, activities, timers, children, None, None, found, None, None))
+    _fill(by_run, (tasks, activities, timers, children, None, None, found, None, None, None))
 
 
 async def _load_settled(transaction: Transaction, batch: Sequence[Input], by_run: dict[str, Snapshot]) -> None:

@@ -23,6 +23,7 @@ from dw_core.engine.rows import (
     VersionMarker,
 )
 from dw_core.engine.transition import Transition
+from dw_core.engine.update_rows import Update
 from dw_core.services.rows import ServiceChanges
 from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call
@@ -52,6 +53,8 @@ class WriteSet(msgspec.Struct):
     receipts: list[Receipt] = []
     new_groups: dict[TaskKey, Group] = {}
     groups: dict[TaskKey, Group] = {}
+    new_updates: dict[str, Update] = {}
+    updates: dict[str, Update] = {}
     markers: list[VersionMarker] = []
     commands: list[Command] = []
     metadata: dict[str, Metadata] = {}
@@ -98,6 +101,9 @@ class WriteSet(msgspec.Struct):
         for base, group in transition.groups.items():
             is_new = base in transition.created_groups or (run_id, base) in self.new_groups
             (self.new_groups if is_new else self.groups)[run_id, base] = group
+        for update_id, update in transition.updates.items():
+            is_new = update_id in transition.created_updates or update_id in self.new_updates
+            (self.new_updates if is_new else self.updates)[update_id] = update
         if transition.inbox_taken:
             self.inbox.pop(run_id, None)
             self.emptied[run_id] = None
@@ -157,6 +163,10 @@ class WriteSet(msgspec.Struct):
             calls.append(("open_timers", encode_rows(self.new_timers.values())))
         if self.timers:
             calls.append(("end_timers", encode_rows(self.timers.values())))
+        if self.new_updates:
+            calls.append(("open_updates", encode_rows(self.new_updates.values())))
+        if self.updates:
+            calls.append(("settle_updates", encode_rows(self.updates.values())))
         if self.new_children:
             calls.append(("open_child_calls", encode_rows(self.new_children.values())))
         if self.children:

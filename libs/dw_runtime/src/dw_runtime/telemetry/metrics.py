@@ -67,6 +67,9 @@ PUMP_SPLITS: Final = MetricSpec(
     kind="counter",
     help="Batches that a database error split into single inputs.",
 )
+RUNS_PRUNED: Final = MetricSpec(
+    name="dw_runs_pruned_total", kind="counter", help="Closed runs removed because their retention was over."
+)
 COMMITS: Final = MetricSpec(name="dw_store_commits_total", kind="counter", help="Transactions committed.")
 STATEMENTS: Final = MetricSpec(name="dw_store_statements_total", kind="counter", help="SQL statements sent.")
 POOL_IN_USE: Final = MetricSpec(
@@ -131,6 +134,26 @@ SERVICE_ATTEMPTS: Final = MetricSpec(
     help="Attempts to serve a service call that this process has ended; calls that a run answers end with the run.",
     labels={"outcome": ", ".join(SERVICE_OUTCOMES)},
 )
+UPDATE_OUTCOMES: Final = ("accepted", "completed", "failed", "wait_timed_out", "refused")
+"""What the sender of an update was told; only one that asked to wait for completion can be told of a time-out."""
+
+UPDATE_SECONDS: Final = MetricSpec(
+    name="dw_update_seconds",
+    kind="histogram",
+    help="Time from an update's request to its response, validation and wait included.",
+    labels={"outcome": ", ".join(UPDATE_OUTCOMES)},
+    buckets=_SECONDS,
+)
+VALIDATION_OUTCOMES: Final = ("approved", "rejected", "no_verdict")
+"""What came of asking a worker whether an update may be accepted."""
+
+UPDATE_VALIDATION_SECONDS: Final = MetricSpec(
+    name="dw_update_validation_seconds",
+    kind="histogram",
+    help="Time from the request for a validator's verdict to the verdict, or to the end of the wait for it.",
+    labels={"outcome": ", ".join(VALIDATION_OUTCOMES)},
+    buckets=_SECONDS,
+)
 
 METRICS: Final = (
     REQUEST_SECONDS,
@@ -140,6 +163,7 @@ METRICS: Final = (
     PUMP_BATCH_SECONDS,
     PUMP_QUEUE_INPUTS,
     PUMP_SPLITS,
+    RUNS_PRUNED,
     COMMITS,
     STATEMENTS,
     POOL_IN_USE,
@@ -152,6 +176,8 @@ METRICS: Final = (
     WAKE_PUBLISH_FAILURES,
     QUERY_SECONDS,
     SERVICE_ATTEMPTS,
+    UPDATE_SECONDS,
+    UPDATE_VALIDATION_SECONDS,
 )
 """Every metric, in the order of the reference page."""
 
@@ -173,6 +199,7 @@ class Metrics:
         self.pump_batch_seconds = self._histogram(PUMP_BATCH_SECONDS)
         self.pump_queue_inputs = self._gauge(PUMP_QUEUE_INPUTS)
         self.pump_splits = self._counter(PUMP_SPLITS)
+        self.runs_pruned = self._counter(RUNS_PRUNED)
         self.commits = self._counter(COMMITS)
         self.statements = self._counter(STATEMENTS)
         self.pool_in_use = self._gauge(POOL_IN_USE)
@@ -188,6 +215,9 @@ class Metrics:
         self.wake_publish_failures = self._counter(WAKE_PUBLISH_FAILURES)
         queries = self._histogram(QUERY_SECONDS)
         self.query_seconds = {outcome: queries.labels(outcome) for outcome in QUERY_OUTCOMES}
+        updates, validations = self._histogram(UPDATE_SECONDS), self._histogram(UPDATE_VALIDATION_SECONDS)
+        self.update_seconds = {outcome: updates.labels(outcome) for outcome in UPDATE_OUTCOMES}
+        self.update_validation_seconds = {outcome: validations.labels(outcome) for outcome in VALIDATION_OUTCOMES}
 
         attempts = self._counter(SERVICE_ATTEMPTS)
         self.service_attempts = {outcome: attempts.labels(outcome) for outcome in SERVICE_OUTCOMES}

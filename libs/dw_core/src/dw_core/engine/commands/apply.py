@@ -7,9 +7,9 @@ from typing import Any
 
 from dw_core.engine.children import start_child
 from dw_core.engine.closing import complete, continue_as_new, fail
+from dw_core.engine.commands.apply_update import invalid_commands, misplaced_update
 from dw_core.engine.commands.cancel_member import cancel_member, unknown_members
 from dw_core.engine.commands.groups import Path, group_members, is_selection, rebase
-from dw_core.engine.commands.metadata_fields import MEMO_FIELD
 from dw_core.engine.commands.parsed import (
     CancelSelectionOperation,
     CompleteWorkflow,
@@ -47,6 +47,9 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
     A re-sent parallel group is recognised by its recorded path and changes nothing (engine §0.1 rule 4), and so does a
     condition wait that is asked for again without news (engine §3.4). Any other batch consumes the open wait.
     """
+    misplaced = misplaced_update(task, batch)
+    if misplaced:
+        return invalid_commands(misplaced)
     if _is_resent_group(writer.snapshot, batch) or is_spurious(writer.run, task, batch):
         return None
     refused = (
@@ -64,7 +67,7 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
     for command in batch.commands:
         match command:
             case ScheduleActivity():
-                _schedule_activity(writer, command, source)
+                schedule_activity(writer, command, source)
             case StartTimer():
                 _start_timer(writer, command, source)
             case StartChildWorkflow():
@@ -147,13 +150,6 @@ def _conflicting_marker(snapshot: Snapshot, batch: Parsed) -> Rejection | None:
     return None
 
 
-def invalid_commands(errors: dict[str, list[str]]) -> Rejection:
-    """The refusal of a batch; ``errors`` has messages by field (worker-plane §8.8, for memo entries §9.3)."""
-    is_memo_only = bool(errors) and all(field.rpartition(".")[2] == MEMO_FIELD for field in errors)
-    reason = "workflow_memo_validation_failed" if is_memo_only else "validation_failed"
-    return Rejection(reason, "The request is invalid.", {"errors": errors, "validation_errors": errors})
-
-
 def _next_sequence(writer: RunWriter) -> int:
     sequence = writer.run.next_workflow_sequence
     writer.run.next_workflow_sequence += 1
@@ -164,7 +160,8 @@ def _after(now: datetime, seconds: int | None) -> datetime | None:
     return None if seconds is None else now + timedelta(seconds=seconds)
 
 
-def _schedule_activity(writer: RunWriter, command: ScheduleActivity, source: str) -> None:
+def schedule_activity(writer: RunWriter, command: ScheduleActivity, source: str | None) -> None:
+    """Open an activity with its task; ``source`` is the workflow task that scheduled it, if any."""
     run = writer.run
     sequence = _next_sequence(writer)
     path = rebase(command.path, sequence) if command.path else None

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from dw_core.engine.children import ABANDON, ask_to_cancel
 from dw_core.engine.closing import cancel_activity
 from dw_core.engine.commands.parsed import CancelSelectionOperation, Parsed
 from dw_core.engine.rows import TaskKind
@@ -78,11 +79,13 @@ def _close_timers(writer: RunWriter, leaves: range) -> None:
 
 
 def _give_up_children(writer: RunWriter, leaves: range) -> None:
-    """A child is abandoned: that is the cancellation policy of every child that this server starts."""
+    """A child runs on unless its cancellation policy has it asked to cancel; nobody waits for it in either case."""
     for call in writer.open_children():
         if call.sequence in leaves:
             closed = copy.copy(call)
             closed.status, closed.closed_at = "abandoned", writer.now
+            if (call.cancellation_policy or ABANDON) != ABANDON:
+                ask_to_cancel(writer, call, "The parent workflow has given up this member of a selection.")
             writer.put_child(closed)
             writer.run.open_child_count -= 1
             close_leaf(writer, call.parallel_group_path or [])

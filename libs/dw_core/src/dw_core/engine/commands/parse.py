@@ -13,8 +13,10 @@ from dw_core.engine.commands.metadata_fields import upsert_memo, upsert_search_a
 from dw_core.engine.commands.parsed import (
     LAST,
     CancelSelectionOperation,
+    CompleteUpdate,
     CompleteWorkflow,
     ContinueAsNew,
+    FailUpdate,
     FailWorkflow,
     OpenConditionWait,
     Parsed,
@@ -29,6 +31,7 @@ from dw_core.engine.commands.parsed import (
 )
 from dw_core.engine.commands.policies import read_retry_policy, read_timeouts
 from dw_core.engine.commands.service_fields import start_service_operation
+from dw_core.engine.rows import STANDALONE_ACTIVITY
 from dw_core.limits import PARALLEL_GROUP_LEAVES_MAX, SECONDS_MAX
 from dw_core.payloads.codec import EMPTY_LIST_BLOB, NULL_BLOB
 
@@ -54,9 +57,9 @@ _SCOPE: dict[str, frozenset[str]] = {
 
 
 CONDITION_KEY_MAX = 128
-PARENT_CLOSE_POLICIES = ("abandon", "request_cancel", "terminate")
-CHILD_CANCELLATION_POLICIES = ("abandon",)
+PARENT_CLOSE_POLICIES = ("abandon", "request_cancel", "request_cancellation", "terminate")
 SHOWN_TYPE_CHARACTERS = 64
+MESSAGE_MAX = 2**20
 _SELECTION_ID = re.compile(r"select-calls:[1-9][0-9]{0,14}:[1-9][0-9]{0,3}", re.ASCII)
 _CONDITION_KEY = re.compile(r"[A-Za-z0-9._:-]+", re.ASCII)
 
@@ -137,6 +140,14 @@ def _schedule_activity(fields: Fields) -> ScheduleActivity | None:
     )
 
 
+def _workflow_type(fields: Fields, *, required: bool = False) -> str | None:
+    """The name of a workflow type; that of the hosts of activities is reserved."""
+    workflow_type = fields.name("workflow_type", required=required)
+    if workflow_type == STANDALONE_ACTIVITY:
+        fields.error("workflow_type", "is reserved")
+    return workflow_type
+
+
 def _start_timer(fields: Fields) -> StartTimer | None:
     delay = fields.integer("delay_seconds", minimum=0, maximum=SECONDS_MAX, required=True)
     path = read_path(fields, "timer")
@@ -144,9 +155,9 @@ def _start_timer(fields: Fields) -> StartTimer | None:
 
 
 def _start_child_workflow(fields: Fields) -> StartChildWorkflow | None:
-    workflow_type = fields.name("workflow_type", required=True)
+    workflow_type = _workflow_type(fields, required=True)
     policy = fields.choice("parent_close_policy", PARENT_CLOSE_POLICIES)
-    cancellation = fields.choice("cancellation_policy", CHILD_CANCELLATION_POLICIES)
+    cancellation = fields.choice("cancellation_policy", _CANCELLATION_POLICIES)
     execution = fields.integer("execution_timeout_seconds", minimum=1, maximum=SECONDS_MAX)
     single = fields.integer("run_timeout_seconds", minimum=1, maximum=SECONDS_MAX)
     if execution is not None and single is not None and single > execution:
@@ -172,7 +183,7 @@ def _start_child_workflow(fields: Fields) -> StartChildWorkflow | None:
 
 def _continue_as_new(fields: Fields) -> ContinueAsNew:
     return ContinueAsNew(
-        workflow_type=fields.name("workflow_type"), queue=fields.name("queue"), arguments=fields.payload("arguments")
+        workflow_type=_workflow_type(fields), queue=fields.name("queue"), arguments=fields.payload("arguments")
     )
 
 
@@ -238,12 +249,35 @@ def _record_version_marker(fields: Fields) -> RecordVersionMarker | None:
     return RecordVersionMarker(change_id=change_id, version=version, min_supported=low, max_supported=high)
 
 
+def _complete_update(fields: Fields) -> CompleteUpdate | None:
+    named = fields.name("update_id", required=True)
+    result = fields.payload("result")
+    return None if named is None else CompleteUpdate(update_id=named, result=result or NULL_BLOB)
+
+
+def _fail_update(fields: Fields) -> FailUpdate | None:
+    named = fields.name("update_id", required=True)
+    message = fields.text("message", required=True, limit=MESSAGE_MAX)
+    exception_type = fields.text("exception_type", limit=1024)
+    exception_class = fields.text("exception_class", limit=1024)
+    non_retryable = fields.flag("non_retryable")
+    if named is None or message is None:
+        return None
+    return FailUpdate(
+        update_id=named,
+        message=message.replace("\0", "\ufffd"),
+        exception_type=exception_type,
+        exception_class=exception_class,
+        non_retryable=non_retryable,
+    )
+
+
 def _complete_workflow(fields: Fields) -> CompleteWorkflow:
     return CompleteWorkflow(result=fields.payload("result") or NULL_BLOB)
 
 
 def _fail_workflow(fields: Fields) -> FailWorkflow | None:
-    message = fields.text("message", required=True, limit=2**20)
+    message = fields.text("message", required=True, limit=MESSAGE_MAX)
     step = fields.integer("failed_step_sequence", minimum=1)
     execution = fields.text("failed_activity_execution_id")
     if (step is None) != (execution is None):
@@ -277,6 +311,8 @@ _PARSERS: dict[str, Callable[[Fields], WorkflowCommand | None]] = {
     "upsert_memo": upsert_memo,
     "record_local_activity": record_local_activity,
     "start_service_operation": start_service_operation,
+    "complete_update": _complete_update,
+    "fail_update": _fail_update,
     "complete_workflow": _complete_workflow,
     "fail_workflow": _fail_workflow,
     "continue_as_new": _continue_as_new,

@@ -73,6 +73,11 @@ class StartChildWorkflow(msgspec.Struct, frozen=True, kw_only=True):
     run_timeout_seconds: int | None = None
     path: list[dict[str, Any]] | None = None
 
+    @property
+    def needs_cooperation(self) -> bool:
+        """Whether its policies ask for cooperative cancellation, which the worker must have declared."""
+        return self.cancellation_policy not in (None, "abandon") or self.parent_close_policy == "request_cancellation"
+
 
 class RecordSideEffect(msgspec.Struct, frozen=True, kw_only=True):
     """``record_side_effect``: the blob is stored as sent."""
@@ -164,6 +169,23 @@ class StartServiceOperation(msgspec.Struct, frozen=True, kw_only=True):
         return self.wait_for == "accepted" or self.mode_override == "async"
 
 
+class CompleteUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """``complete_update``: a missing result is stored as the encoded null."""
+
+    update_id: str
+    result: str
+
+
+class FailUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """``fail_update``."""
+
+    update_id: str
+    message: str
+    exception_type: str | None = None
+    exception_class: str | None = None
+    non_retryable: bool = False
+
+
 class CompleteWorkflow(msgspec.Struct, frozen=True, kw_only=True):
     """``complete_workflow``: a missing result is stored as the encoded null."""
 
@@ -202,10 +224,13 @@ WorkflowCommand = (
     | UpsertMemo
     | RecordLocalActivity
     | StartServiceOperation
+    | CompleteUpdate
+    | FailUpdate
     | CompleteWorkflow
     | FailWorkflow
     | ContinueAsNew
 )
+UPDATES = (CompleteUpdate, FailUpdate)
 TERMINAL = (CompleteWorkflow, FailWorkflow, ContinueAsNew)
 LAST = (*TERMINAL, OpenConditionWait)
 """Commands that nothing can follow: the workflow has ended, or is blocked on its condition."""
@@ -290,9 +315,25 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
                     needed["typed_search_attributes"] = "typed_search_attributes_unavailable"
                 case ScheduleActivity(cancellation_policy=policy) if policy is not None:
                     needed["cooperative_cancellation"] = "activity_cancellation_policy_not_supported"
+                case StartChildWorkflow() if command.needs_cooperation:
+                    needed["cooperative_cancellation"] = "child_cancellation_policy_not_supported"
                 case RecordLocalActivity():
                     needed["local_activities"] = "worker_capability_not_supported"
         return list(needed.items())
+
+    @property
+    def started_types(self) -> list[tuple[str, str]]:
+        """Queue and type of the runs the batch starts, as far as it names both."""
+        return [
+            (c.queue, c.workflow_type)
+            for c in self.commands
+            if isinstance(c, StartChildWorkflow | ContinueAsNew) and c.queue is not None and c.workflow_type is not None
+        ]
+
+    @property
+    def update_ids(self) -> list[str]:
+        """The updates the batch reports on."""
+        return [c.update_id for c in self.commands if isinstance(c, UPDATES)]
 
     @property
     def change_ids(self) -> list[str]:

@@ -6,7 +6,7 @@ ALTER TABLE workflow_runs
     ADD COLUMN parent json,
     ADD COLUMN continued_to_run_id text COLLATE "C";
 ALTER TABLE workflow_parallel_groups ADD COLUMN selection json;
-CREATE INDEX workflow_runs_parent ON workflow_runs ((parent ->> 'run_id')) WHERE parent IS NOT NULL;
+CREATE INDEX workflow_runs_parent ON workflow_runs ((parent ->> 'run_id') COLLATE "C") WHERE parent IS NOT NULL;
 CREATE INDEX workflow_runs_successor ON workflow_runs (continued_to_run_id) WHERE continued_to_run_id IS NOT NULL;
 
 -- One per workflow sequence of the parent; current_run_id follows retries and continuations.
@@ -36,7 +36,7 @@ CREATE INDEX workflow_child_calls_open ON workflow_child_calls (run_id, sequence
 CREATE TABLE workflow_deliveries (
     run_id text COLLATE "C" NOT NULL,
     ordinal bigint GENERATED ALWAYS AS IDENTITY,
-    kind text NOT NULL CHECK (kind IN ('child_closed', 'child_continued', 'parent_closed')),
+    kind text NOT NULL CHECK (kind IN ('child_closed', 'child_continued', 'parent_closed', 'cancellation')),
     sequence bigint NOT NULL,
     body json NOT NULL,
     created_at timestamptz NOT NULL,

@@ -112,4 +112,4 @@ ALTER TABLE workflow_runs
 
 ALTER TABLE workflow_deliveries DROP CONSTRAINT workflow_deliveries_kind_check;
 ALTER TABLE workflow_deliveries ADD CONSTRAINT workflow_deliveries_kind_check
-    CHECK (kind IN ('child_closed', 'child_continued', 'parent_closed', 'service_call_closed'));
+    CHECK (kind IN ('child_closed', 'child_continued', 'parent_closed', 'cancellation', 'service_call_closed'));

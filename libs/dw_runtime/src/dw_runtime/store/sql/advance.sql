@@ -15,8 +15,9 @@ runs AS (
         last_wake_sequence = n.last_wake_sequence, consumed_wake_sequence = n.consumed_wake_sequence,
         open_activity_count = n.open_activity_count, open_timer_count = n.open_timer_count,
         open_child_count = n.open_child_count, continued_to_run_id = n.continued_to_run_id,
-        pending_signal_count = n.pending_signal_count, open_wait = n.open_wait, selected_waits = n.selected_waits,
         service_wait = n.service_wait, has_service_calls = n.has_service_calls,
+        pending_signal_count = n.pending_signal_count, newest_signal = n.newest_signal,
+        open_update_count = n.open_update_count, open_wait = n.open_wait, selected_waits = n.selected_waits,
         task_failure_count = n.task_failure_count,
         replay_blocked = n.replay_blocked, blocked_build_id = n.blocked_build_id,
         cancellation = n.cancellation, cleanup_deadline_at = n.cleanup_deadline_at,
@@ -96,17 +97,17 @@ instances AS (
 INSERT INTO workflow_run_summaries (
     run_id, namespace, workflow_id, workflow_type, queue, compatibility, business_key, status_bucket, started_at,
     closed_at, memo, search_attributes, execution_timeout_seconds, run_timeout_seconds, arguments, memo_blob,
-    search_attribute_types
+    search_attribute_types, command_contract
 )
 SELECT n.run_id, n.namespace, n.workflow_id, n.workflow_type, n.queue, n.compatibility, n.business_key,
        CASE WHEN n.closed_at IS NULL THEN 'running' WHEN n.status = 'completed' THEN 'completed' ELSE 'failed' END,
        n.started_at, n.closed_at, n.memo, n.search_attributes, n.execution_timeout_seconds, n.run_timeout_seconds,
-       n.arguments, n.memo_blob, n.search_attribute_types
+       n.arguments, n.memo_blob, n.search_attribute_types, n.command_contract
 FROM json_to_recordset($1::json) AS n(
     run_id text, namespace text, workflow_id text, workflow_type text, queue text, compatibility text,
     business_key text, status text, started_at timestamptz, closed_at timestamptz, memo jsonb, search_attributes jsonb,
     execution_timeout_seconds integer, run_timeout_seconds integer, arguments text, memo_blob text,
-    search_attribute_types json
+    search_attribute_types json, command_contract json
 );
 
 -- name: open_timers
@@ -119,6 +120,19 @@ UPDATE workflow_timers t SET
     status = n.status, due_at = n.due_at, fired_at = n.fired_at, cancelled_at = n.cancelled_at
 FROM json_populate_recordset(NULL::workflow_timers, $1::json) n
 WHERE t.run_id = n.run_id AND t.sequence = n.sequence;
+
+-- name: open_updates
+-- Record accepted updates.
+INSERT INTO workflow_updates SELECT n.* FROM json_populate_recordset(NULL::workflow_updates, $1::json) n;
+
+-- name: settle_updates
+-- Write what has become of updates: settled, no longer behind a signal, or moved to the run that continues theirs.
+UPDATE workflow_updates u SET
+    run_id = n.run_id, status = n.status, outcome = n.outcome, workflow_sequence = n.workflow_sequence, result = n.result,
+    failure_id = n.failure_id, failure_message = n.failure_message, queued_behind = n.queued_behind,
+    applied_at = n.applied_at, closed_at = n.closed_at
+FROM json_populate_recordset(NULL::workflow_updates, $1::json) n
+WHERE u.update_id = n.update_id;
 
 -- name: open_child_calls
 -- Record the calls of new children.

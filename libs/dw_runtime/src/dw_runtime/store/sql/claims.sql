@@ -123,14 +123,16 @@ SELECT dw_history_page($1, $2, $3, $4);
 -- name: look_around
 -- Once a second for the whole process: which of the queues with held polls have something ready, and which held polls
 -- repeat one that was granted a lease. $1 is a JSON array of {namespace, kind, queue}, $2 of {lease_owner,
--- poll_request_id}. Queries (kind 2) have a table of their own.
+-- poll_request_id}. Queries (kind 2) and validations of updates (kind 3) have a
+-- table of their own.
 SELECT w.namespace, w.kind, w.queue, NULL
 FROM json_to_recordset($1::json) AS w(namespace text, kind smallint, queue text)
 WHERE CASE
-    WHEN w.kind = 2 THEN EXISTS (
+    WHEN w.kind IN (2, 3) THEN EXISTS (
         SELECT 1
         FROM workflow_query_tasks q
-        WHERE q.namespace = w.namespace AND q.queue = w.queue AND q.state = 0 AND q.deadline_at > (SELECT dw_now())
+        WHERE q.namespace = w.namespace AND q.queue = w.queue AND q.kind = w.kind AND q.state = 0
+          AND q.deadline_at > (SELECT dw_now())
     )
     ELSE EXISTS (
         SELECT 1

@@ -26,15 +26,19 @@ SELECT json_agg(l) FROM locked l;
 
 -- name: read_related
 -- The time after the locks, and what the decisions of a batch need beside the locked runs, each part as one JSON array.
--- $1 names runs as in lock_runs and says which need their inbox, their open activities, timers and children (closing;
--- also when their parent has closed), what other runs have left for them, and the details of their start. The last part are the
--- request ids of the polls in $5 ({lease_owner, poll_request_id}) that hold a lease: they repeat an earlier poll. $6 are
--- the request ids of commands ({namespace, workflow_id, request_id}), $7 the timers that are due ({run_id, sequence}).
+-- $1 names runs as in lock_runs and says which need their inbox and open updates, their open activities, timers and
+-- children (closing; also when their parent has closed), what other runs have left for them, the details of their start
+-- and their declared contract. The last part are the request ids of the polls in $5 ({lease_owner, poll_request_id}) that
+-- hold a lease: they repeat an earlier poll. $6 are the request ids of commands ({namespace, workflow_id, request_id}),
+-- $7 the timers that are due ({run_id, sequence}), $8 the updates ({run_id, update_id}) whose arguments are wanted, $9 the
+-- starts ({namespace, queue, workflow_type, build_id}) that may record what the newest live worker declares, $10 the seconds of
+-- silence after which a worker declares nothing.
 WITH asked AS MATERIALIZED (
     SELECT COALESCE(k.run_id, i.current_run_id) AS run_id, bool_or(k.inbox) AS inbox, bool_or(k.closing) AS closing,
-           bool_or(k.deliveries) AS deliveries, bool_or(k.details) AS details
+           bool_or(k.deliveries) AS deliveries, bool_or(k.details) AS details, bool_or(k.contract) AS contract
     FROM json_to_recordset($1::json) AS k(
-        run_id text, namespace text, workflow_id text, inbox boolean, closing boolean, deliveries boolean, details boolean
+        run_id text, namespace text, workflow_id text, inbox boolean, closing boolean, deliveries boolean,
+        details boolean, contract boolean
     )
     LEFT JOIN workflow_instances i
         ON k.run_id IS NULL AND i.namespace = k.namespace AND i.workflow_id = k.workflow_id
@@ -44,7 +48,7 @@ deliveries AS MATERIALIZED (
     SELECT d.* FROM asked k JOIN workflow_deliveries d ON d.run_id = k.run_id WHERE k.deliveries
 ),
 named AS MATERIALIZED (
-    SELECT k.run_id, k.inbox, k.details, k.closing OR o.run_id IS NOT NULL AS closing
+    SELECT k.run_id, k.inbox, k.details, k.contract, k.closing OR o.run_id IS NOT NULL AS closing
     FROM asked k
     LEFT JOIN (SELECT DISTINCT d.run_id FROM deliveries d WHERE d.kind = 'parent_closed') o ON o.run_id = k.run_id
 ),
@@ -99,7 +103,7 @@ SELECT
                 'run_id', s.run_id, 'arguments', s.arguments, 'business_key', s.business_key, 'memo', s.memo,
                 'search_attributes', s.search_attributes, 'execution_timeout_seconds', s.execution_timeout_seconds,
                 'run_timeout_seconds', s.run_timeout_seconds, 'memo_blob', s.memo_blob,
-                'search_attribute_types', s.search_attribute_types
+                'search_attribute_types', s.search_attribute_types, 'command_contract', s.command_contract
             )
         )
         FROM named n
@@ -134,6 +138,43 @@ SELECT
         FROM named n
         JOIN workflow_inbox i ON i.run_id = n.run_id
         WHERE n.inbox
+    ),
+    (
+        SELECT json_agg(u)
+        FROM (
+            SELECT u.update_id, u.command_id, u.run_id, u.update_name, u.target_scope, u.status, u.command_sequence, u.queued_behind,
+                   u.caller, u.accepted_at,
+                   CASE WHEN w.update_id IS NOT NULL OR n.closing THEN u.arguments END AS arguments
+            FROM named n
+            JOIN workflow_updates u ON u.run_id = n.run_id AND u.closed_at IS NULL
+            LEFT JOIN json_to_recordset($8::json) AS w(run_id text, update_id text)
+                ON w.run_id = u.run_id AND w.update_id = u.update_id
+            WHERE n.inbox
+        ) u
+    ),
+    (
+        SELECT json_agg(json_build_object('run_id', s.run_id, 'contract', s.command_contract))
+        FROM named n
+        JOIN workflow_run_summaries s ON s.run_id = n.run_id
+        WHERE n.contract AND s.command_contract IS NOT NULL
+    ),
+    (
+        SELECT json_agg(o)
+        FROM (
+            SELECT k.namespace, k.queue, k.workflow_type, k.build_id, w.contracts -> k.workflow_type AS contract
+            FROM json_to_recordset($9::json) AS k(namespace text, queue text, workflow_type text, build_id text)
+            CROSS JOIN LATERAL (
+                SELECT w.workflow_command_contracts AS contracts
+                FROM worker_registrations w
+                WHERE w.namespace = k.namespace AND w.task_queue = k.queue
+                  AND (k.build_id IS NULL OR w.build_id = k.build_id)
+                  AND (w.supported_workflow_types = '{}' OR k.workflow_type = ANY(w.supported_workflow_types))
+                  AND w.last_heartbeat_at > dw_now() - make_interval(secs => $10::integer)
+                ORDER BY k.workflow_type = ANY(w.supported_workflow_types) DESC, w.registered_at DESC, w.worker_id
+                LIMIT 1
+            ) w
+            WHERE w.contracts -> k.workflow_type IS NOT NULL
+        ) o
     ),
     (
         SELECT json_agg(c)

@@ -31,22 +31,23 @@ WHERE i.namespace = $1 AND i.workflow_id = $2;
 -- seconds it is kept, $4 how many may wait. Callers that are admitted at the same instant may exceed that by their number.
 WITH clock AS MATERIALIZED (SELECT dw_now() AS now)
 INSERT INTO workflow_query_tasks (
-    query_task_id, namespace, queue, workflow_id, run_id, workflow_type, compatibility, query_name, arguments, caller,
-    admitted_at, deadline_at, expires_at
+    query_task_id, kind, namespace, queue, workflow_id, run_id, workflow_type, compatibility, query_name, update_id,
+    arguments, caller, admitted_at, deadline_at, expires_at
 )
-SELECT n.query_task_id, n.namespace, n.queue, n.workflow_id, n.run_id, n.workflow_type, n.compatibility, n.query_name,
-       n.arguments, n.caller, c.now, c.now + make_interval(secs => $2::double precision),
+SELECT n.query_task_id, n.kind, n.namespace, n.queue, n.workflow_id, n.run_id, n.workflow_type, n.compatibility,
+       n.query_name, n.update_id, n.arguments, n.caller, c.now, c.now + make_interval(secs => $2::double precision),
        c.now + make_interval(secs => $3::double precision)
 FROM clock c, json_to_record($1::json) AS n(
-    query_task_id text, namespace text, queue text, workflow_id text, run_id text, workflow_type text,
-    compatibility text, query_name text, arguments text, caller text
+    query_task_id text, kind smallint, namespace text, queue text, workflow_id text, run_id text, workflow_type text,
+    compatibility text, query_name text, update_id text, arguments text, caller text
 )
 WHERE $4::integer > (
     SELECT count(*)
     FROM (
         SELECT 1
         FROM workflow_query_tasks q
-        WHERE q.namespace = n.namespace AND q.queue = n.queue AND q.state = 0 AND q.deadline_at > c.now
+        WHERE q.namespace = n.namespace AND q.queue = n.queue AND q.kind = n.kind AND q.state = 0
+          AND q.deadline_at > c.now
         LIMIT $4::integer
     ) waiting
 )
@@ -71,15 +72,21 @@ FROM asked a
 WHERE NOT EXISTS (SELECT 1 FROM workflow_query_tasks q WHERE q.query_task_id = a.query_task_id);
 
 -- name: end_query
--- Its caller has given a query up; how often it had been leased. One that never was need not be remembered.
+-- Its caller has given a query up; how often it had been leased, and whether it still was. One that never was need not
+-- be remembered.
 UPDATE workflow_query_tasks q
 SET state = 4, lease_owner = NULL, lease_expires_at = NULL,
     expires_at = CASE WHEN q.attempt = 0 THEN dw_now() ELSE q.expires_at END
-WHERE q.query_task_id = $1 AND q.state IN (0, 1)
-RETURNING q.attempt;
+FROM (
+    SELECT o.query_task_id, o.state FROM workflow_query_tasks o
+    WHERE o.query_task_id = $1 AND o.state IN (0, 1)
+    FOR UPDATE
+) old
+WHERE q.query_task_id = old.query_task_id
+RETURNING q.attempt, old.state = 1;
 
 -- name: claim_queries
--- Lease waiting queries to polls, oldest first. $1 is a JSON array of {position, namespace, queue, types, build_id,
+-- Lease waiting queries to polls, oldest first. $1 is a JSON array of {position, namespace, kind, queue, types, build_id,
 -- slots, claimants}: claimants are {lease_owner, poll_request_id, lease_seconds}; types null means any type; a query of
 -- a run that is pinned to a build goes only to that build. A query whose run has a leased workflow task waits for the
 -- end of that lease, at most $2 seconds; a row with a null task says that such a one was left. Gives the position, the
@@ -87,7 +94,8 @@ RETURNING q.attempt;
 WITH clock AS MATERIALIZED (SELECT dw_now() AS now),
 wanted AS MATERIALIZED (
     SELECT * FROM json_to_recordset($1::json) AS w(
-        position integer, namespace text, queue text, types text[], build_id text, slots integer, claimants json
+        position integer, namespace text, kind smallint, queue text, types text[], build_id text, slots integer,
+        claimants json
     )
 ),
 picked AS MATERIALIZED (
@@ -97,7 +105,8 @@ picked AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT q.query_task_id, q.admitted_at
         FROM workflow_query_tasks q
-        WHERE q.namespace = w.namespace AND q.queue = w.queue AND q.state = 0 AND q.deadline_at > clock.now
+        WHERE q.namespace = w.namespace AND q.queue = w.queue AND q.kind = w.kind AND q.state = 0
+          AND q.deadline_at > clock.now
           AND (w.types IS NULL OR q.workflow_type = ANY(w.types))
           AND (q.compatibility IS NULL OR q.compatibility = w.build_id)
           AND (
@@ -135,22 +144,23 @@ CROSS JOIN LATERAL (
     SELECT 1
     FROM workflow_query_tasks q
     JOIN workflow_tasks t ON t.run_id = q.run_id AND t.kind = 0 AND t.state = 1
-    WHERE q.namespace = w.namespace AND q.queue = w.queue AND q.state = 0
+    WHERE q.namespace = w.namespace AND q.queue = w.queue AND q.kind = w.kind AND q.state = 0
       AND q.admitted_at > clock.now - make_interval(secs => $2::double precision)
     LIMIT 1
 ) left_waiting;
 
 -- name: renew_polled_queries
 -- Leases that earlier polls with these request ids were granted, for their whole length again. $1 is a JSON array of
--- {position, namespace, queue, lease_owner, poll_request_id, lease_seconds}. The columns of claim_queries.
+-- {position, namespace, kind, queue, lease_owner, poll_request_id, lease_seconds}. The columns of claim_queries.
 WITH renewed AS (
     UPDATE workflow_query_tasks q
     SET lease_expires_at = dw_now() + make_interval(secs => k.lease_seconds)
     FROM json_to_recordset($1::json) AS k(
-        position integer, namespace text, queue text, lease_owner text, poll_request_id text, lease_seconds integer
+        position integer, namespace text, kind smallint, queue text, lease_owner text, poll_request_id text,
+        lease_seconds integer
     )
     WHERE q.lease_owner = k.lease_owner AND q.poll_request_id = k.poll_request_id AND q.state = 1
-      AND q.namespace = k.namespace AND q.queue = k.queue AND q.lease_expires_at > dw_now() AND q.deadline_at > dw_now()
+      AND q.namespace = k.namespace AND q.kind = k.kind AND q.queue = k.queue AND q.lease_expires_at > dw_now() AND q.deadline_at > dw_now()
     RETURNING k.position, q.*
 )
 SELECT l.position, 0, row_to_json(l)::text, r.status, r.last_history_sequence, s.arguments
@@ -165,10 +175,10 @@ SET state = 0, attempt = q.attempt - 1, lease_owner = NULL, lease_expires_at = N
 WHERE q.query_task_id = $1 AND q.attempt = $2 AND q.lease_owner = $3 AND q.state = 1;
 
 -- name: lock_query
--- A query a worker reports on, locked, and the time: $1 task, $2 namespace.
+-- A query a worker reports on, locked, and the time: $1 task, $2 namespace, $3 kind.
 SELECT dw_now(), row_to_json(q)::text
 FROM workflow_query_tasks q
-WHERE q.query_task_id = $1 AND q.namespace = $2
+WHERE q.query_task_id = $1 AND q.namespace = $2 AND q.kind = $3::smallint
 FOR UPDATE;
 
 -- name: settle_query
@@ -184,7 +194,7 @@ UPDATE workflow_query_tasks q
 SET state = 0, lease_owner = NULL, lease_expires_at = NULL, poll_request_id = NULL
 FROM json_to_recordset($1::json) AS k(namespace text, worker_id text)
 WHERE q.lease_owner = k.worker_id AND q.state = 1 AND q.namespace = k.namespace AND q.deadline_at > dw_now()
-RETURNING q.namespace, q.queue;
+RETURNING q.namespace, q.kind, q.queue;
 
 -- name: sweep_queries
 -- Forget queries that have been kept long enough, and make claimable again those whose lease has run out or whose
@@ -221,4 +231,21 @@ UPDATE workflow_query_tasks q
 SET state = 0, lease_owner = NULL, lease_expires_at = NULL, poll_request_id = NULL
 FROM lost l
 WHERE q.query_task_id = l.query_task_id
-RETURNING q.namespace, q.queue;
+RETURNING q.namespace, q.kind, q.queue;
+
+-- name: read_validators
+-- The live workers of a queue that run a workflow type, told apart by build id, capability and declared contract:
+-- $1 namespace, $2 queue, $3 workflow type, $4 seconds of silence after which a worker counts as gone.
+SELECT json_agg(c)::text
+FROM (
+    SELECT w.build_id, 'update_validation_tasks' = ANY(w.capabilities) AS is_capable,
+           (w.workflow_command_contracts -> $3::text)::jsonb -> 'update_validators' AS update_validators
+    FROM worker_registrations w
+    LEFT JOIN build_id_rollouts d
+        ON d.namespace = w.namespace AND d.task_queue = w.task_queue AND d.build_id = COALESCE(w.build_id, '')
+    WHERE w.namespace = $1 AND w.task_queue = $2
+      AND w.last_heartbeat_at > dw_now() - make_interval(secs => $4::integer)
+      AND (w.supported_workflow_types = '{}' OR $3::text = ANY(w.supported_workflow_types))
+      AND d.drain_intent IS DISTINCT FROM 'draining'
+    GROUP BY 1, 2, 3
+) c;

@@ -1,7 +1,7 @@
 -- name: describe_run
 -- One run with what its description needs: $1 namespace, $2 workflow id, $3 run id or null for the current run,
 -- $4 seconds of silence after which a worker counts as gone. No row means that there is no such workflow id; a null
--- run that the run is not one of its runs. A closed run's last event is the one that closed it.
+-- run that the run is not one of its runs. Only the end of open updates and what became of children follow the event that closed a run.
 SELECT
     i.run_count,
     r.run_id = i.current_run_id,
@@ -9,7 +9,11 @@ SELECT
     row_to_json(s)::text,
     (SELECT t.state FROM workflow_tasks t WHERE t.run_id = r.run_id AND t.kind = 0),
     CASE WHEN r.status = 'failed' THEN (
-        SELECT e.body FROM workflow_history_events e WHERE e.run_id = r.run_id AND e.sequence = r.last_history_sequence
+        SELECT e.body
+        FROM workflow_history_events e
+        WHERE e.run_id = r.run_id AND e.event_type NOT IN ('UpdateCompleted', 'ParentClosePolicyApplied')
+        ORDER BY e.sequence DESC
+        LIMIT 1
     ) END,
     dw_is_supported(r.namespace, r.queue, r.compatibility, $4::integer)
 FROM workflow_instances i
@@ -140,8 +144,30 @@ SELECT
     ),
     (SELECT json_agg(f ORDER BY f.event_sequence)::text FROM workflow_failures f WHERE f.run_id = r.run_id),
     (SELECT json_agg(w)::text FROM workflow_run_waits w WHERE w.run_id = r.run_id),
-    (SELECT json_agg(l)::text FROM workflow_links l WHERE l.child_run_id = r.run_id),
-    (SELECT json_agg(l)::text FROM workflow_links l WHERE l.parent_run_id = r.run_id)
+    (
+        SELECT json_agg(l)::text
+        FROM (
+            SELECT 'child_workflow' AS type, r.parent ->> 'workflow_id' AS instance_id, r.parent ->> 'run_id' AS run_id,
+                   (r.parent ->> 'sequence')::bigint AS sequence
+            WHERE r.parent IS NOT NULL
+            UNION ALL
+            SELECT 'continue_as_new', p.workflow_id, p.run_id, NULL
+            FROM workflow_runs p
+            WHERE p.continued_to_run_id = r.run_id AND p.closed_reason = 'continued'
+        ) l
+    ),
+    (
+        SELECT json_agg(l)::text
+        FROM (
+            SELECT 'child_workflow' AS type, c.workflow_id AS instance_id, c.run_id,
+                   (c.parent ->> 'sequence')::bigint AS sequence
+            FROM workflow_runs c
+            WHERE c.parent IS NOT NULL AND c.parent ->> 'run_id' = r.run_id
+            UNION ALL
+            SELECT 'continue_as_new', r.workflow_id, r.continued_to_run_id, NULL
+            WHERE r.continued_to_run_id IS NOT NULL AND r.closed_reason = 'continued'
+        ) l
+    )
 FROM workflow_runs r
 JOIN workflow_run_summaries s ON s.run_id = r.run_id
 JOIN workflow_instances i ON i.namespace = r.namespace AND i.workflow_id = r.workflow_id

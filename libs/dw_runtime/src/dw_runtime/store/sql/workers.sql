@@ -85,3 +85,21 @@ DELETE FROM worker_registrations w WHERE w.namespace = $1 AND w.worker_id = $2 R
 -- name: leased_runs
 -- The runs whose workflow task this worker holds.
 SELECT t.run_id FROM workflow_tasks t WHERE t.namespace = $1 AND t.lease_owner = $2 AND t.state = 1 AND t.kind = 0;
+
+-- name: forget_stale_workers
+-- Remove at most $2 registrations of workers that have been silent for $1 seconds and hold no lease.
+DELETE FROM worker_registrations w
+USING (
+    SELECT s.namespace, s.worker_id
+    FROM worker_registrations s
+    WHERE s.last_heartbeat_at < dw_now() - make_interval(secs => $1)
+      AND NOT EXISTS (
+          SELECT 1
+          FROM workflow_tasks t
+          WHERE t.lease_owner = s.worker_id AND t.state = 1 AND t.namespace = s.namespace
+      )
+    LIMIT $2
+    FOR UPDATE OF s SKIP LOCKED
+) stale
+WHERE w.namespace = stale.namespace AND w.worker_id = stale.worker_id
+RETURNING w.worker_id;

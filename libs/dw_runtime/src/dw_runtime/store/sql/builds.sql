@@ -1,0 +1,42 @@
+-- name: set_drain
+-- What an operator wants of a build cohort: $1 namespace, $2 queue, $3 build id or '' for the unversioned cohort, $4 active
+-- or draining. The first drain fixes its time.
+INSERT INTO build_id_rollouts AS r (namespace, task_queue, build_id, drain_intent, drained_at)
+VALUES ($1, $2, $3, $4, CASE WHEN $4 = 'draining' THEN dw_now() END)
+ON CONFLICT (namespace, task_queue, build_id) DO UPDATE SET
+    drain_intent = excluded.drain_intent,
+    drained_at = CASE WHEN excluded.drain_intent = 'draining' THEN COALESCE(r.drained_at, excluded.drained_at) END
+RETURNING r.drain_intent, r.drained_at;
+
+-- name: list_builds
+-- The build cohorts of a queue, with workers or an intent: $1 namespace, $2 queue, $3 seconds of silence after which a
+-- worker counts as gone.
+WITH workers AS MATERIALIZED (
+    SELECT COALESCE(w.build_id, '') AS build_id, w.runtime, w.sdk_version, w.registered_at, w.last_heartbeat_at,
+           w.workflow_definition_fingerprints AS fingerprints,
+           w.last_heartbeat_at > dw_now() - make_interval(secs => $3) AS is_live
+    FROM worker_registrations w
+    WHERE w.namespace = $1 AND w.task_queue = $2
+),
+intents AS MATERIALIZED (
+    SELECT r.build_id, r.drain_intent, r.drained_at
+    FROM build_id_rollouts r
+    WHERE r.namespace = $1 AND r.task_queue = $2
+),
+cohorts AS (
+    SELECT w.build_id FROM workers w UNION SELECT i.build_id FROM intents i
+)
+SELECT NULLIF(c.build_id, '') AS build_id,
+       COALESCE(max(i.drain_intent), 'active') AS drain_intent,
+       max(i.drained_at) AS drained_at,
+       count(*) FILTER (WHERE w.is_live)::integer AS live,
+       count(*) FILTER (WHERE NOT w.is_live)::integer AS stale,
+       COALESCE(array_agg(DISTINCT w.runtime) FILTER (WHERE w.runtime IS NOT NULL), '{}') AS runtimes,
+       COALESCE(array_agg(DISTINCT w.sdk_version) FILTER (WHERE w.sdk_version IS NOT NULL), '{}') AS sdk_versions,
+       max(w.last_heartbeat_at) AS last_heartbeat_at,
+       min(w.registered_at) AS first_seen_at,
+       COALESCE(json_agg(w.fingerprints) FILTER (WHERE w.fingerprints IS NOT NULL), '[]')::text AS fingerprints
+FROM cohorts c
+LEFT JOIN workers w ON w.build_id = c.build_id
+LEFT JOIN intents i ON i.build_id = c.build_id
+GROUP BY c.build_id;

@@ -1,0 +1,51 @@
+"""Retention: closed runs are removed when their namespace no longer keeps them (topology §6, Retention)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Final
+
+import psycopg
+import structlog
+
+from dw_runtime.process.background import Background
+from dw_runtime.store.database import Database
+from dw_runtime.telemetry.condition import Condition
+from dw_runtime.telemetry.metrics import Metrics
+
+log = structlog.get_logger(__name__)
+
+LOOK_SECONDS: Final = 60.0
+BATCH: Final = 500
+"""Runs removed by one transaction at most; a full batch is followed by another at once."""
+
+
+class Retention(Background):
+    """Looks about once a minute. Replicas may look at once: what one has locked the others pass by."""
+
+    TASK_NAME = "retention"
+
+    def __init__(self, database: Database, metrics: Metrics, *, interval_seconds: float = LOOK_SECONDS) -> None:
+        self._database = database
+        self._metrics = metrics
+        self._interval = interval_seconds
+        self._condition = Condition("retention")
+
+    async def _loop(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval * random.uniform(0.8, 1.2))
+            try:
+                while await self.pass_once() == BATCH:
+                    continue
+                self._condition.works()
+            except (psycopg.Error, OSError, TimeoutError) as error:
+                self._condition.failed(error)
+
+    async def pass_once(self) -> int:
+        """Remove one batch; how many runs have gone."""
+        pruned = await self._database.rows("prune_runs", BATCH, None, None)
+        if pruned:
+            self._metrics.runs_pruned.inc(len(pruned))
+            log.info("retention.pruned", runs=len(pruned), events=sum(row[1] for row in pruned))
+        return len(pruned)
