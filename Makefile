@@ -8,11 +8,12 @@ BIN := $(VENV)/bin
 PACKAGES := libs/dw_core libs/dw_runtime services/api_ingress services/matching services/scheduler services/standalone
 PROJECTS := $(PACKAGES:%=%/pyproject.toml)
 TEST_WORKERS ?= 2
+ENGINE_EXAMPLES ?= 2000
 PYTEST_ARGS ?=
 DEV_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help dev test lint format bench bench-sticky wheels lock lock-check clean
+.PHONY: help dev test test-engine lint format bench bench-sticky wheels lock lock-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +41,10 @@ dev: $(VENV)/.test-installed ## Run the server with embedded Postgres and Valkey
 
 test: $(VENV)/.test-installed ## Run all tests (PYTEST_ARGS="tests/unit -k lease", TEST_WORKERS=4)
 	@$(BIN)/python -m pytest -n $(TEST_WORKERS) $(PYTEST_ARGS)
+
+test-engine: $(VENV)/.test-installed ## Play thousands of random programs against the engine (ENGINE_EXAMPLES=2000)
+	@DW_TEST_EXAMPLES=$(ENGINE_EXAMPLES) $(BIN)/python -m pytest -n $(TEST_WORKERS) tests/unit/engine/test_model.py \
+		tests/unit/engine/test_replay.py tests/unit/engine/test_cancelled_replay.py
 
 lint: $(VENV)/.lint-installed lock-check ## Check style, types, import rules and the freshness of the locks
 	@$(BIN)/ruff check .

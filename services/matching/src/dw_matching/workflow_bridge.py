@@ -14,6 +14,7 @@ from dw_core.engine.inputs import (
     CheckWorkflowTask,
     CompleteWorkflowTask,
     DeliverCancellation,
+    EndOverfullRun,
     FailWorkflowTask,
     HeartbeatWorkflowTask,
     SweepTask,
@@ -212,6 +213,8 @@ class WorkflowTasks:
             await self._pump.submit(SweepTask(run_id=report.run_id, task_number=report.task_number))
         elif isinstance(reply, Rejection) and reply.reason == "run_timed_out":
             await self._pump.submit(TimeOutRun(run_id=report.run_id))
+        elif isinstance(reply, Rejection) and reply.fields.get("limit_kind") == "history_events":
+            await self._pump.submit(EndOverfullRun(run_id=report.run_id))
         _log_trouble(report, reply)
         return settle(reply)
 

@@ -11,6 +11,7 @@ from dw_core.engine.claims import decide_claim_by_id
 from dw_core.engine.closing import decide_time_out
 from dw_core.engine.deliveries import decide_deliveries
 from dw_core.engine.delivering import decide_acknowledge, decide_deliver
+from dw_core.engine.history_limits import decide_overfull
 from dw_core.engine.inputs import (
     AcknowledgeCancellation,
     CancelWorkflow,
@@ -20,6 +21,7 @@ from dw_core.engine.inputs import (
     CompleteActivity,
     CompleteWorkflowTask,
     DeliverCancellation,
+    EndOverfullRun,
     FailActivity,
     FailWorkflowTask,
     FireTimer,
@@ -103,6 +105,8 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
             return decide_acknowledge(snapshot, change, now)
         case UpdateWorkflow():
             return decide_update(snapshot, change, now, limits)
+        case EndOverfullRun():
+            return decide_overfull(snapshot, change, now, limits)
         case TimeOutRun():
             return decide_time_out(snapshot, change, now)
         case TakeDeliveries():

@@ -306,6 +306,12 @@ class TimeOutRun(RunInput, frozen=True, kw_only=True):
     NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_WORK | Need.DETAILS
 
 
+class EndOverfullRun(RunInput, frozen=True, kw_only=True):
+    """A run whose history is full and whose code wants to go on; re-checked under the lock."""
+
+    NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_WORK | Need.DETAILS
+
+
 class TakeDeliveries(RunInput, frozen=True, kw_only=True):
     """Take what other runs have left for this one."""
 

@@ -9,6 +9,8 @@ from typing import Any
 from dw_core.engine.cancellation import is_undelivered, observation
 from dw_core.engine.commands.apply import apply_commands
 from dw_core.engine.commands.apply_update import apply_update, invalid_commands
+from dw_core.engine.commands.parsed import Parsed
+from dw_core.engine.history_limits import exceeded, is_full, over_transaction
 from dw_core.engine.inputs import (
     CheckWorkflowTask,
     CompleteWorkflowTask,
@@ -113,7 +115,8 @@ def decide_complete(snapshot: Snapshot, report: CompleteWorkflowTask, now: datet
     if update_of(held) is not None:
         refused = apply_update(writer, held, report.parsed)
     else:
-        refused = apply_commands(writer, held, report.parsed, limits)
+        refused = _full(writer, report.parsed, limits)
+        refused = refused or apply_commands(writer, held, report.parsed, limits) or over_transaction(writer, limits)
     if refused is None and not writer.transition.events and not _has_something_to_wait_for(snapshot, held):
         refused = _NOTHING_NEW
     if refused is not None:
@@ -136,6 +139,13 @@ def decide_complete(snapshot: Snapshot, report: CompleteWorkflowTask, now: datet
         "reason": None,
     }
     return close_task(writer, held, "completed", reply)
+
+
+def _full(writer: RunWriter, batch: Parsed, limits: Limits) -> Rejection | None:
+    """A full history takes the end of its run and nothing else; the caller then has the run ended."""
+    if batch.is_terminal or not is_full(writer.run, limits):
+        return None
+    return exceeded("history_events", writer.run.last_history_sequence, limits.history_events_max)
 
 
 def _refuse(report: CompleteWorkflowTask, refused: Rejection) -> Rejection:

@@ -27,6 +27,7 @@ from dw_core.engine.commands.parsed import (
     UpsertMemo,
     UpsertSearchAttributes,
 )
+from dw_core.engine.history_limits import exceeded
 from dw_core.engine.local_activities import record_local_activity
 from dw_core.engine.metadata_updates import refuse_metadata, update_memo, update_search_attributes
 from dw_core.engine.rows import Activity, Group, Run, Task, TaskKind, VersionMarker
@@ -109,6 +110,7 @@ def _is_resent_group(snapshot: Snapshot, batch: Parsed) -> bool:
 
 def _over_limit(writer: RunWriter, batch: Parsed, limits: Limits) -> Rejection | None:
     checks = (
+        ("payload_size_bytes", batch.largest_payload, limits.payload_size_bytes),
         ("command_batch_size", len(batch.commands), limits.command_batch_size),
         (
             "pending_activity_count",
@@ -124,11 +126,7 @@ def _over_limit(writer: RunWriter, batch: Parsed, limits: Limits) -> Rejection |
     )
     for kind, value, limit in checks:
         if limit and value > limit:
-            return Rejection(
-                "structural_limit_exceeded",
-                f"The batch would exceed the limit {kind}.",
-                {"outcome": "rejected", "limit_kind": kind, "current_value": value, "configured_limit": limit},
-            )
+            return exceeded(kind, value, limit)
     return None
 
 

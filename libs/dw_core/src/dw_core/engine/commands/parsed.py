@@ -245,6 +245,9 @@ def path_of(command: WorkflowCommand) -> list[dict[str, Any]] | None:
     return command.path if isinstance(command, GROUPED) else None
 
 
+_PAYLOADS = ("arguments", "result", "blob", "request_payload")
+
+
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     """A valid batch: at most one terminal command, and it is last."""
 
@@ -269,6 +272,12 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     def service_operations(self) -> list[StartServiceOperation]:
         """The service operations that the batch calls."""
         return [c for c in self.commands if isinstance(c, StartServiceOperation)]
+
+    @property
+    def largest_payload(self) -> int:
+        """Bytes of the largest payload of the batch."""
+        blobs = (getattr(c, name, None) for c in self.commands for name in _PAYLOADS)
+        return max((len(blob) * 3 // 4 for blob in blobs if isinstance(blob, str)), default=0)
 
     @property
     def cancelled_members(self) -> list[CancelSelectionOperation]:
