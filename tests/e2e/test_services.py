@@ -290,7 +290,7 @@ async def test_a_cancelled_call_cancels_its_run_and_ends_once(site: Site) -> Non
     path = f"/service-endpoints/{site.endpoint}/services/desk/operations/greet/service-calls/{started.service_call_id}"
 
     async def is_linked() -> bool:
-        return (await site.control._request("GET", path))["status"] == "started"
+        return bool((await site.control._request("GET", path))["status"] == "started")
 
     await eventually(is_linked, "a run answers the call", 30)
     cancelled = await site.control._request("POST", f"{path}/cancel", json={"reason": "not needed"})

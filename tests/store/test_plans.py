@@ -153,6 +153,7 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "end_service_calls": (rows(CALL | {"linked_run_id": RUN_ID, "status": "failed", "outcome": "timed_out"}),),
     "lease_service_calls": ("me", 64, 15, 30),
     "retry_service_call": (RUN_ID, "me", 1, 1, "[]"),
+    "forget_service_calls": (500,),
     "describe_service_call": (RUN_ID,),
     "find_service_call": (*NAMES, "seed-1", "key-1"),
     "closed_service_calls": (KEYS,),

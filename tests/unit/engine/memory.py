@@ -16,6 +16,7 @@ import msgspec
 from dw_core.engine.rows import Details, Run, TaskKind, TaskState
 from dw_runtime.store.link import Call, Row, Rows
 from dw_runtime.store.statements import statements
+from tests.unit.engine.memory_services import ServiceMemory
 
 Json = dict[str, Any]
 Key = tuple[Any, ...]
@@ -145,6 +146,7 @@ class Memory:
         self.inbox: list[Json] = []
         self.offered: dict[str, Json] = {}
         self.deliveries: list[Json] = []
+        self.services = ServiceMemory(self)
         self._ordinals = 0
         self.touched: set[str] = set()
         self._statements: dict[str, Callable[..., list[Row]]] = {
@@ -174,6 +176,7 @@ class Memory:
             "read_metadata": self._read_metadata,
             "write_metadata": self._write_metadata,
             "fix_attribute_types": self._inserting("attribute_types"),
+            **self.services.statements,
         }
 
     async def ask(self, calls: Sequence[Call]) -> list[Rows]:
@@ -183,7 +186,9 @@ class Memory:
     def image(self) -> bytes:
         """Everything that is stored, to compare two moments byte for byte."""
         tables = {name: list(rows.values()) for name, rows in self.tables.items()}
-        return _encode([tables, list(self.instances.items()), self.details, self.inbox, self.deliveries])
+        return _encode(
+            [tables, list(self.instances.items()), self.details, self.inbox, self.deliveries, self.services.image]
+        )
 
     def of_run(self, table: str, run_id: str) -> list[Json]:
         """The rows of one run in key order."""
@@ -478,10 +483,14 @@ class Memory:
         return []
 
     def _leave_deliveries(self, rows: str) -> list[Row]:
-        for row in _rows(rows):
+        self.leave(_rows(rows))
+        return []
+
+    def leave(self, rows: list[Json]) -> None:
+        """Leave word for runs."""
+        for row in rows:
             self._ordinals += 1
             self.deliveries.append(row | {"ordinal": self._ordinals})
-        return []
 
     def _fill_inboxes(self, rows: str) -> list[Row]:
         self.inbox.extend(_rows(rows))

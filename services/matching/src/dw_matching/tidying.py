@@ -1,4 +1,5 @@
-"""Forgetting what nobody asks about any more: workers long gone, idle shares, past minutes of dispatch budgets."""
+"""Forgetting what nobody asks about any more: workers long gone, idle shares, past minutes of dispatch budgets, and
+service calls that have ended longer ago than their namespace keeps runs."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from dw_runtime.telemetry.condition import Condition
 log = structlog.get_logger(__name__)
 
 BATCH: Final = 500
-"""Registrations removed by one pass at most."""
+"""Registrations and service calls removed by one pass at most."""
 
 
 class Tidying(Background):
@@ -40,9 +41,10 @@ class Tidying(Background):
                 self._condition.failed(error)
 
     async def pass_once(self) -> int:
-        """One pass; how many registrations and counters it has removed."""
+        """One pass; how many registrations, counters and service calls it has removed."""
         workers = await self._database.rows("forget_stale_workers", REGISTRATION_KEPT_SECONDS, BATCH)
         ((counters,),) = await self._database.rows("forget_counters")
+        calls = await self._database.rows("forget_service_calls", BATCH)
         if workers:
             log.info("workers.forgotten", count=len(workers))
-        return len(workers) + int(counters)
+        return len(workers) + int(counters) + len(calls)

@@ -94,6 +94,7 @@ CREATE UNIQUE INDEX workflow_service_calls_key ON workflow_service_calls (
 CREATE INDEX workflow_service_calls_operation
     ON workflow_service_calls (namespace, endpoint_name, service_name, operation_name, service_call_id);
 CREATE INDEX workflow_service_calls_due ON workflow_service_calls (due_at) WHERE closed_at IS NULL;
+CREATE INDEX workflow_service_calls_closed ON workflow_service_calls (namespace, closed_at) WHERE closed_at IS NOT NULL;
 CREATE INDEX workflow_service_calls_linked ON workflow_service_calls (linked_run_id)
     WHERE closed_at IS NULL AND linked_run_id IS NOT NULL;
 
@@ -104,6 +105,7 @@ CREATE TABLE workflow_service_waiters (
     sequence bigint NOT NULL CHECK (sequence > 0),
     PRIMARY KEY (service_call_id, run_id, sequence)
 );
+CREATE INDEX workflow_service_waiters_run ON workflow_service_waiters (run_id);
 
 -- service_wait is the call that the run is blocked on; has_service_calls: calls end with the run.
 ALTER TABLE workflow_runs

@@ -143,6 +143,25 @@ UPDATE workflow_service_calls c SET
 WHERE c.service_call_id = $1 AND c.lease_owner = $2 AND c.attempt_count = $3 AND c.closed_at IS NULL
 RETURNING c.service_call_id;
 
+-- name: forget_service_calls
+-- Remove at most $1 calls that have ended longer ago than their namespace keeps closed runs; their keys are free again.
+WITH expired AS MATERIALIZED (
+    SELECT c.service_call_id
+    FROM workflow_namespaces n
+    CROSS JOIN LATERAL (
+        SELECT c.service_call_id
+        FROM workflow_service_calls c
+        WHERE c.namespace = n.name AND c.closed_at <= (SELECT dw_now()) - make_interval(days => n.retention_days)
+        ORDER BY c.closed_at
+        LIMIT $1
+    ) c
+    LIMIT $1
+)
+DELETE FROM workflow_service_calls d
+USING expired e
+WHERE d.service_call_id = e.service_call_id
+RETURNING d.service_call_id;
+
 -- name: describe_service_call
 -- One call.
 SELECT row_to_json(c)::text FROM workflow_service_calls c WHERE c.service_call_id = $1;
