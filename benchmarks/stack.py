@@ -79,14 +79,16 @@ def running_stores() -> Iterator[EmbeddedServices]:
 
 
 @contextmanager
-def running_server(services: EmbeddedServices, profile: Path | None = None) -> Iterator[Server]:
-    """The standalone server as a child process, ready to serve; with ``profile`` it runs under cProfile.
+def running_server(
+    services: EmbeddedServices, profile: Path | None = None, role: str = "standalone"
+) -> Iterator[Server]:
+    """The server of a role as a child process, ready to serve; with ``profile`` it runs under cProfile.
 
     The profile is written when the server ends, at the end of the context.
     """
     port = free_port()
     profiler = ["-m", "cProfile", "-o", str(profile)] if profile else []
-    command = [sys.executable, *profiler, "-m", "dw_standalone.cli", "standalone", "--host", HOST, "--port", str(port)]
+    command = [sys.executable, *profiler, "-m", "dw_standalone.cli", role, "--host", HOST, "--port", str(port)]
     child = Child(
         command,
         stop_signal=signal.SIGTERM,

@@ -17,10 +17,9 @@ from typing import Any, Final
 
 import msgspec
 
-from benchmarks.protocol import ACTIVITY_TYPE, PAYLOAD, TOKEN, WORKFLOW_TYPE
+from benchmarks.caller import Caller
+from benchmarks.protocol import ACTIVITY_TYPE, PAYLOAD, WORKFLOW_TYPE
 from benchmarks.stack import running_server, running_stores
-from benchmarks.wire import Connection, request_head
-from dw_core.protocol.versions import CONTROL_PLANE_VERSION, WORKER_PROTOCOL_VERSION
 from dw_runtime.telemetry.logs import configure_logs
 
 PAGE_EVENTS: Final = 500
@@ -40,25 +39,12 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 class Worker:
     """A worker of one queue that has one request in flight; ``is_sticky`` when it keeps histories."""
 
-    def __init__(self, url: str, connection: Connection, *, is_sticky: bool) -> None:
-        self._url = url
-        self._connection = connection
+    def __init__(self, caller: Caller, *, is_sticky: bool) -> None:
+        self.send = caller.send
         self._is_sticky = is_sticky
         self._queue = f"sticky-{uuid.uuid4().hex[:8]}"
         self._worker_id = f"{self._queue}-worker"
         self._token: str | None = None
-
-    async def send(self, path: str, body: dict[str, Any]) -> tuple[dict[str, Any], int]:
-        """One POST; the decoded answer and its size in bytes."""
-        plane = (
-            ("X-Durable-Workflow-Protocol-Version", WORKER_PROTOCOL_VERSION)
-            if path.startswith("/worker")
-            else ("X-Durable-Workflow-Control-Plane-Version", CONTROL_PLANE_VERSION)
-        )
-        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json", plane[0]: plane[1]}
-        head = request_head("POST", f"/api{path}", self._url, headers)
-        answer = await self._connection.send(head, msgspec.json.encode(body))
-        return msgspec.json.decode(answer), len(answer)
 
     async def begin(self, events: int) -> None:
         """Register, start a workflow and fill its history."""
@@ -126,13 +112,13 @@ class Worker:
 
 async def measure(url: str, events: int, steps: int, *, is_sticky: bool) -> list[Reading]:
     """``steps`` readings of a history of at least so many events."""
-    connection = await Connection.open(url)
+    caller = await Caller.connect(url)
     try:
-        worker = Worker(url, connection, is_sticky=is_sticky)
+        worker = Worker(caller, is_sticky=is_sticky)
         await worker.begin(events)
         return [await worker.take_up() for _ in range(steps)]
     finally:
-        connection.close()
+        caller.close()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,5 @@
-"""One running server for all end-to-end tests of a test process, and the published SDK as application and worker."""
+"""Running servers of both shapes for the end-to-end tests of a test process, and the published SDK as application and
+worker."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 from durable_workflow import Client, Worker
 
@@ -28,10 +30,44 @@ def server(tmp_path_factory: pytest.TempPathFactory, new_database: NewDatabase, 
             yield servers[0]
 
 
+class Planes(msgspec.Struct, frozen=True):
+    """Where each plane answers: one process in the standalone shape, two in the split one."""
+
+    control: Server
+    worker: Server
+
+
+@pytest.fixture(scope="session")
+def split_planes(
+    tmp_path_factory: pytest.TempPathFactory, new_database: NewDatabase, redis_url: str
+) -> Iterator[Planes]:
+    """The processes of the split shape."""
+    with new_database("e2e_split") as url:
+        environ = {"DATABASE_URL": url, "REDIS_URL": redis_url}
+        shape = {"DW_SERVER_TOPOLOGY_SHAPE": "split_control_execution"}
+        commands = ("api-ingress", "matching", "scheduler")
+        with serving(tmp_path_factory.mktemp("e2e-split"), environ | shape, *commands) as servers:
+            yield Planes(servers[0], servers[1])
+
+
 @pytest.fixture
-async def client(server: Server) -> AsyncIterator[Client]:
+def standalone_planes(server: Server) -> Planes:
+    """Both planes in one process."""
+    return Planes(server, server)
+
+
+@pytest.fixture(params=["standalone", "split"])
+def planes(request: pytest.FixtureRequest) -> Planes:
+    """A server of either shape. A module whose tests are about one process overrides this."""
+    found = request.getfixturevalue(f"{request.param}_planes")
+    assert isinstance(found, Planes)
+    return found
+
+
+@pytest.fixture
+async def client(planes: Planes) -> AsyncIterator[Client]:
     """The application's side."""
-    async with Client(server.url, token=TOKEN) as client:
+    async with Client(planes.control.url, token=TOKEN) as client:
         yield client
 
 
@@ -56,6 +92,7 @@ async def worker_on(
 
 
 @pytest.fixture
-def working(client: Client, queue: str) -> Working:
+async def working(planes: Planes, queue: str) -> AsyncIterator[Working]:
     """Runs a worker of the SDK on the queue of the test."""
-    return partial(worker_on, client, queue)
+    async with Client(planes.worker.url, token=TOKEN) as client:
+        yield partial(worker_on, client, queue)

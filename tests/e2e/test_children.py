@@ -12,6 +12,7 @@ from durable_workflow.errors import ChildWorkflowFailed
 from durable_workflow.workflow import ChildWorkflowRetryPolicy, WorkflowContext
 
 from tests.e2e.conftest import Working
+from tests.harness.waiting import eventually
 
 Steps = Generator[Any, Any, Any]
 
@@ -70,6 +71,24 @@ class WaitsForCountdown:
         return (yield ctx.start_child_workflow("countdown", [number, 0]))
 
 
+@workflow.defn(name="napping")
+class Napping:
+    """A child that takes its time, in two runs."""
+
+    def run(self, ctx: WorkflowContext, left: int) -> Steps:
+        yield ctx.sleep(1)
+        return ctx.continue_as_new(left - 1) if left else "awake"
+
+
+@workflow.defn(name="patient-watcher")
+class PatientWatcher:
+    def run(self, ctx: WorkflowContext, number: int) -> Steps:
+        first = yield ctx.schedule_activity("double", [number])
+        state = yield ctx.start_child_workflow("napping", [1])
+        last = yield ctx.schedule_activity("double", [first])
+        return [first, state, last]
+
+
 FAILS_LEFT: dict[str, int] = {}
 
 
@@ -94,7 +113,7 @@ class PatientParent:
         return (yield ctx.start_child_workflow("stumbling", [name], retry_policy=policy))
 
 
-ALL = [Doubling, Family, ParentOfOne, Countdown, WaitsForCountdown, Stumbling, PatientParent]
+ALL = [Doubling, Family, ParentOfOne, Countdown, WaitsForCountdown, Stumbling, PatientParent, Napping, PatientWatcher]
 
 
 async def _start(client: Client, queue: str, workflow_type: str, argument: Any) -> WorkflowHandle:
@@ -152,3 +171,17 @@ async def test_a_failed_child_is_tried_again(
     types = await _events(client, queue, handle.run_id)
     assert types.count("ChildRunStarted") == 3
     assert types.count("ChildRunFailed") == (0 if survives else 1)
+
+
+async def test_a_new_worker_takes_over_from_one_that_has_gone(client: Client, queue: str, working: Working) -> None:
+    handle = await _start(client, queue, "patient-watcher", 5)
+    run_id = handle.run_id
+    assert run_id is not None
+
+    async def has_child() -> bool:
+        return "ChildRunStarted" in await _events(client, queue, run_id)
+
+    async with working(ALL, [double]):
+        await eventually(has_child, "the child has started", 30)
+    async with working(ALL, [double]):
+        assert await client.get_result(handle, timeout=60) == [10, "awake", 20]

@@ -6,13 +6,21 @@ import asyncio
 from collections import Counter
 
 import psycopg
+import pytest
 from durable_workflow import Client
 
-from tests.e2e.conftest import Working
+from tests.e2e.conftest import Planes, Working
 from tests.e2e.test_workflows import Sequence, double, start
 from tests.harness.servers import Server
 from tests.harness.waiting import eventually
 from tests.harness.wire import wired
+
+
+@pytest.fixture
+def planes(standalone_planes: Planes) -> Planes:
+    """These tests are about one process."""
+    return standalone_planes
+
 
 STEPS = 30
 

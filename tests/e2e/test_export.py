@@ -14,8 +14,8 @@ from durable_workflow import Client, activity, workflow
 from durable_workflow.errors import ActivityFailed
 from durable_workflow.workflow import Replayer, WorkflowContext
 
-from tests.e2e.conftest import Working
-from tests.harness.servers import TOKEN, Server
+from tests.e2e.conftest import Planes, Working
+from tests.harness.servers import TOKEN
 from tests.harness.waiting import eventually
 
 Steps = Generator[Any, Any, Any]
@@ -67,7 +67,7 @@ def _verified(command: str, *arguments: str) -> dict[str, Any]:
 
 
 async def test_an_export_is_verified_and_replayed(
-    client: Client, server: Server, queue: str, working: Working, tmp_path: Path
+    client: Client, planes: Planes, queue: str, working: Working, tmp_path: Path
 ) -> None:
     handle = await client.start_workflow(workflow_type="exported", workflow_id=queue, task_queue=queue)
 
@@ -76,7 +76,7 @@ async def test_an_export_is_verified_and_replayed(
         history = await client.get_history(queue, handle.run_id)
         return any(event["event_type"] == "ConditionWaitOpened" for event in history["events"])
 
-    async with httpx.AsyncClient(base_url=server.url, headers=_HEADERS) as http:
+    async with httpx.AsyncClient(base_url=planes.control.url, headers=_HEADERS) as http:
         path = f"/api/workflows/{queue}/runs/{handle.run_id}/history/export"
         async with working([Exported, ExportedChild], [greet]):
             await eventually(waits, "the condition is open", 30)

@@ -8,14 +8,22 @@ import json
 from collections.abc import Generator
 from typing import Any
 
+import pytest
 from durable_workflow import Client, workflow
 from durable_workflow.workflow import WorkflowContext
 
-from tests.e2e.conftest import Working
+from tests.e2e.conftest import Planes, Working
 from tests.e2e.test_workflows import double, start
 from tests.harness.servers import Server
 from tests.harness.waiting import eventually
 from tests.harness.wire import JSON, Wire, wired
+
+
+@pytest.fixture
+def planes(standalone_planes: Planes) -> Planes:
+    """These tests are about one process."""
+    return standalone_planes
+
 
 WIDTH = 205
 TOTAL = 2 + 3 * WIDTH

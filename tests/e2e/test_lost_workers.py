@@ -14,10 +14,17 @@ import pytest
 from durable_workflow import Client
 
 from tests.conftest import NewDatabase
-from tests.e2e.conftest import worker_on
+from tests.e2e.conftest import Planes, worker_on
 from tests.e2e.test_workflows import OneStep, double, start
 from tests.harness.servers import TOKEN, Server, serving
 from tests.harness.wire import wired
+
+
+@pytest.fixture
+def planes(standalone_planes: Planes) -> Planes:
+    """These tests are about one process."""
+    return standalone_planes
+
 
 ROOT = Path(__file__).parents[2]
 SHORT_LEASES = {

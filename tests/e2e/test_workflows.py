@@ -171,6 +171,7 @@ async def test_one_activity(client: Client, queue: str, working: Working) -> Non
         assert await result(client, queue, "one-step", 21) == 42
 
 
+@pytest.mark.parametrize("planes", ["standalone"], indirect=True)  # its worker also reads from the control plane
 async def test_run_until_serves_one_workflow_to_its_end(client: Client, queue: str) -> None:
     handle = await start(client, queue, "one-step", 4)
     worker = Worker(client, task_queue=queue, workflows=[OneStep], activities=[double])
