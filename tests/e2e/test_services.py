@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp import web
-from durable_workflow import Client, workflow
+from durable_workflow import Client, activity, workflow
 from durable_workflow.errors import NexusOperationFailed
 from durable_workflow.invocable import InvocableActivityCallable, handle_invocable_http_request
 from durable_workflow.workflow import WorkflowContext
@@ -160,6 +160,32 @@ class Listener:
         return self.heard
 
 
+@workflow.defn(name="counter")
+class Counter:
+    """Counts by updates."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @workflow.update("count")
+    def on_count(self, by: int) -> int:
+        """Count, but only upwards."""
+        if by < 0:
+            raise ValueError("only upwards")
+        self.count += by
+        return self.count
+
+    def run(self, ctx: WorkflowContext) -> Steps:
+        yield ctx.wait_condition(lambda: self.count > 100, key="enough")
+        return self.count
+
+
+@activity.defn(name="double")
+def double(value: int) -> int:
+    """Twice the value."""
+    return value * 2
+
+
 def unique() -> str:
     """A name of one test alone."""
     return f"s-{uuid.uuid4().hex[:12]}"
@@ -279,6 +305,28 @@ async def test_a_signal_operation_reaches_the_workflow_that_the_caller_names(sit
         )
         assert (done.status, done.result) == ("completed", None)
         assert await site.control.get_result(handle, timeout=60) == ["news"]
+
+
+async def test_an_update_operation_answers_with_what_the_update_returns(site: Site) -> None:
+    queue = unique()
+    await site.add("count", "update_workflow", handler_binding={"update_name": "count", "workflow_id": queue})
+    await site.control.start_workflow(workflow_type="counter", workflow_id=queue, task_queue=queue)
+    async with worker_on(site.worker, queue, [Counter]):
+        done = await site.control.execute_nexus_operation(site.endpoint, "desk", "count", [4])
+        assert (done.status, done.result) == ("completed", 4)
+        with pytest.raises(NexusOperationFailed) as failed:
+            await site.control.execute_nexus_operation(site.endpoint, "desk", "count", [-1])
+    assert "only upwards" in str(failed.value)
+
+
+async def test_an_activity_operation_answers_with_the_result_of_the_activity(site: Site) -> None:
+    queue = unique()
+    await site.add("double", "activity_execution", handler_binding={"activity_type": "double", "task_queue": queue})
+    handle = await site.control.start_workflow(
+        workflow_type="caller", workflow_id=queue, task_queue=queue, input=[site.endpoint, "double", 21]
+    )
+    async with worker_on(site.worker, queue, [Caller], [double]):
+        assert await site.control.get_result(handle, timeout=60) == ["completed", 42]
 
 
 async def test_a_cancelled_call_cancels_its_run_and_ends_once(site: Site) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from dw_core.engine.rows import TaskKind
 from dw_core.payloads.codec import encode_blob
-from tests.unit.engine.commands import continued, finish, give_up, service, side_effect, timer
+from tests.unit.engine.commands import continued, finish, give_up, service, side_effect, timer, wait
 from tests.unit.engine.invariants import Watch
 from tests.unit.engine.world import NAMESPACE, QUEUE, World, accepted, rejected
 
@@ -172,6 +172,42 @@ def test_a_dispatcher_that_comes_second_finds_the_run() -> None:
     image = world.memory.image()
     assert accepted(world.serve(call))["run_id"] == first["run_id"]
     assert world.memory.image() == image
+
+
+def test_a_standalone_activity_answers_a_call_once() -> None:
+    world = World()
+    world.catalogue("double", "activity_execution", handler_binding={"activity_type": "double", "task_queue": QUEUE})
+    run_id = world.start()
+    world.decide_with(service("double"))
+    (call,) = world.accepted_calls()
+    accepted(world.serve(call))
+    image = world.memory.image()
+    accepted(world.serve(call))
+    assert world.memory.image() == image
+    accepted(world.complete_activity(world.claim_activity().task, 42))
+    world.sweep()
+    completed = world.events(run_id)[-1]
+    assert completed["event_type"] == "ServiceCallCompleted"
+    assert completed["payload"]["response_payload"]["blob"] == encode_blob(42)
+    Watch(world).look()
+
+
+def test_an_update_answers_a_call_with_its_end() -> None:
+    world = World()
+    world.catalogue("count", "update_workflow", handler_target_reference="count")
+    run_id = world.start("caller")
+    world.decide_with(service("count", target_workflow_instance_id="counter"))
+    world.start("counter")
+    world.decide_with(wait())
+    (call,) = world.accepted_calls()
+    first = accepted(world.serve(call))
+    assert world.call(call.service_call_id).linked_update_id == first["update_id"]
+    assert accepted(world.serve(world.call(call.service_call_id)))["update_id"] == first["update_id"]
+    accepted(world.terminate("counter"))
+    world.sweep()
+    failed = world.events(run_id)[-1]
+    assert (failed["event_type"], failed["payload"]["exception_type"]) == ("ServiceCallFailed", "ServiceUpdateFailed")
+    Watch(world).look()
 
 
 def test_an_end_that_comes_during_a_lease_waits_for_its_end() -> None:

@@ -52,8 +52,8 @@ from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.ids import ulid
 from dw_core.limits import DEFAULT_LIMITS, Limits
 from dw_core.payloads.codec import EMPTY_LIST_BLOB, encode_blob
+from dw_core.services import targets
 from dw_core.services.rows import CallEnd, Operation, ServiceCall
-from dw_core.services.targets import start_input
 from dw_runtime.pump.claims import Claimed, Claims, Waiters, Want
 from dw_runtime.pump.dispatch import dispatch, missing_pages, with_pages
 from dw_runtime.store.encoding import encode_rows
@@ -307,8 +307,12 @@ class World:
         return [call for call in calls if call.status == "accepted"]
 
     def serve(self, call: ServiceCall) -> Reply:
-        """Start the run that answers a call, as the dispatcher does."""
-        return self.submit(start_input(call, self.limits))
+        """Start what answers a call, as the dispatcher does."""
+        if call.binding_kind == "activity_execution":
+            return self.submit(targets.activity_input(call))
+        if call.binding_kind == "update_workflow":
+            return self.submit(targets.update_input(call))
+        return self.submit(targets.start_input(call, self.limits))
 
     def end_call(self, call_id: str, status: str = "completed", **members: Any) -> None:
         """End a call without a run, as the dispatcher does."""

@@ -19,7 +19,7 @@ from dw_core.services.addresses import ForbiddenTarget
 from dw_core.services.invocation import Served, failed, read_answer, task_input
 from dw_core.services.policies import request_seconds, retry_policy
 from dw_core.services.rows import CallAttempt, CallEnd, ServiceCall
-from dw_core.services.targets import Unservable, http_target, signal_input, start_input
+from dw_core.services.targets import Unservable, activity_input, http_target, signal_input, start_input, update_input
 from dw_core.services.wakes import SERVICE_RESULTS
 from dw_matching.http_targets import HttpTargets, TargetFailed
 from dw_runtime.process.background import Background
@@ -144,6 +144,12 @@ class ServiceDispatcher(Background):
             match call.binding_kind:
                 case "start_workflow":
                     reply = await self._pump.submit(start_input(call, self._limits))
+                    return _refused(reply) if isinstance(reply, Rejection) else None
+                case "activity_execution":
+                    reply = await self._pump.submit(activity_input(call))
+                    return _refused(reply) if isinstance(reply, Rejection) else None
+                case "update_workflow":
+                    reply = await self._pump.submit(update_input(call))
                     return _refused(reply) if isinstance(reply, Rejection) else None
                 case "signal_workflow":
                     reply = await self._pump.submit(signal_input(call))

@@ -76,7 +76,10 @@ class StartWorkflow(InstanceInput, frozen=True, kw_only=True):
 
 
 class StartActivity(InstanceInput, frozen=True, kw_only=True):
-    """Start a standalone activity (control-plane §15.1); ``workflow_id`` is the activity's id."""
+    """Start a standalone activity (control-plane §15.1); ``workflow_id`` is the activity's id.
+
+    ``service_call_id`` is set when it is to answer a service call.
+    """
 
     new_run_id: str
     activity_type: str
@@ -86,6 +89,7 @@ class StartActivity(InstanceInput, frozen=True, kw_only=True):
     has_retry_policy: bool = False
     retry_policy: RetryPolicy = RetryPolicy()
     timeouts: Timeouts = Timeouts()
+    service_call_id: str | None = None
 
 
 class CommandInput(InstanceInput, frozen=True, kw_only=True):
@@ -128,7 +132,7 @@ class UpdateWorkflow(CommandInput, frozen=True, kw_only=True):
     """Send an update (control-plane §13.3); ``arguments`` and ``named`` as for a signal.
 
     ``verdict`` is None until the declared validator has been asked; ``caller`` names the process that waits for the
-    outcome.
+    outcome, ``service_call_id`` the service call that ends with the update.
     """
 
     NEEDS: ClassVar[Need] = Need.CONTRACT
@@ -138,6 +142,7 @@ class UpdateWorkflow(CommandInput, frozen=True, kw_only=True):
     named: dict[str, Any] | None = None
     verdict: Verdict | None = None
     caller: str | None = None
+    service_call_id: str | None = None
 
 
 class TerminateWorkflow(CommandInput, frozen=True, kw_only=True):

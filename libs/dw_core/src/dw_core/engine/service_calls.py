@@ -10,6 +10,7 @@ from dw_core.engine.commands.parsed import StartServiceOperation
 from dw_core.engine.rows import Delivery, Run
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection
+from dw_core.engine.update_rows import Update
 from dw_core.engine.writer import Resume, RunWriter
 from dw_core.ids import service_call_id
 from dw_core.payloads.codec import CODEC
@@ -166,6 +167,12 @@ def refuse_start(snapshot: Snapshot, call_id: str | None) -> Rejection | None:
     return None
 
 
+def answers_already(snapshot: Snapshot, call_id: str | None) -> bool:
+    """Whether a start was carried out before its dispatcher was lost: a run answers the call."""
+    call = snapshot.service_calls.get(call_id or "")
+    return call is not None and call.linked_run_id is not None
+
+
 def answer_call(writer: RunWriter, call_id: str | None) -> None:
     """The run answers a service call from now on; its end is the end of the call."""
     if call_id is None:
@@ -174,6 +181,34 @@ def answer_call(writer: RunWriter, call_id: str | None) -> None:
     run.has_service_calls = True
     writer.transition.service_changes.links.append(
         CallLink(service_call_id=call_id, linked_workflow_id=run.workflow_id, linked_run_id=run.run_id)
+    )
+
+
+def link_update(writer: RunWriter, call_id: str | None, update_id: str) -> None:
+    """An update of the run answers a service call from now on."""
+    if call_id is None:
+        return
+    run = writer.run
+    writer.transition.service_changes.links.append(
+        CallLink(service_call_id=call_id, linked_workflow_id=run.workflow_id, linked_update_id=update_id)
+    )
+
+
+def end_update_call(writer: RunWriter, update: Update) -> None:
+    """An update has been settled: the service call that it answers ends as it did."""
+    if update.service_call_id is None:
+        return
+    is_completed = update.status == "completed"
+    writer.transition.service_changes.ends.append(
+        CallEnd(
+            service_call_id=update.service_call_id,
+            status="completed" if is_completed else "failed",
+            outcome="completed" if is_completed else "handler_failed",
+            outcome_reason=None if is_completed else "handler_failure",
+            message=update.failure_message,
+            error_type=None if is_completed else "ServiceUpdateFailed",
+            response_payload=update.result,
+        )
     )
 
 
@@ -279,6 +314,7 @@ def _resolved(call: ServiceCall) -> dict[str, Any]:
         "resolved_target_reference": call.target_reference,
         "linked_workflow_instance_id": call.linked_workflow_id,
         "linked_workflow_run_id": call.linked_run_id,
+        "linked_workflow_update_id": call.linked_update_id,
         "caller_sdk_language": metadata.get("caller_sdk_language"),
         "service_sdk_language": metadata.get("service_sdk_language"),
     }

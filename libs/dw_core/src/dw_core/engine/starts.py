@@ -11,7 +11,7 @@ from dw_core.engine.inputs import StartWorkflow
 from dw_core.engine.intake import SOURCE, record_command
 from dw_core.engine.opening import deadline, identity, started
 from dw_core.engine.rows import Run
-from dw_core.engine.service_calls import answer_call, refuse_start
+from dw_core.engine.service_calls import answer_call, answers_already, refuse_start
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import RunWriter
@@ -28,7 +28,7 @@ def decide_start(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Out
         return refused
     if snapshot.run is None:
         return _start_new(start, _contract(snapshot, start), now)
-    if _answers_already(snapshot, start):
+    if answers_already(snapshot, start.service_call_id):
         return Transition(run=snapshot.run, reply=_reply(snapshot.run, start, "started_new"))
     if start.duplicate_policy == "use-existing" and not snapshot.run.is_terminal:
         if snapshot.run.workflow_type != start.workflow_type:
@@ -76,13 +76,6 @@ def _start_new(start: StartWorkflow, contract: dict[str, Any] | None, now: datet
     )
     answer_call(writer, start.service_call_id)
     return writer.finish(_reply(writer.run, start, "started_new"))
-
-
-def _answers_already(snapshot: Snapshot, start: StartWorkflow) -> bool:
-    """A start that was carried out before its dispatcher was lost: the run answers the call."""
-    assert snapshot.run is not None
-    call = snapshot.service_calls.get(start.service_call_id or "")
-    return call is not None and call.linked_run_id is not None
 
 
 def _common(run: Run, start: StartWorkflow) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def call_document(call: ServiceCall) -> dict[str, Any]:
         "caller_workflow_run_id": call.caller_run_id,
         "linked_workflow_instance_id": call.linked_workflow_id,
         "linked_workflow_run_id": call.linked_run_id,
-        "linked_workflow_update_id": None,
+        "linked_workflow_update_id": call.linked_update_id,
         "payload_codec": "avro",
         "input_payload_reference": None,
         "output_payload_reference": None,

@@ -17,7 +17,13 @@ RESOLVED_KINDS: Final = {
 }
 """What a binding of the catalogue is called once a call has been resolved to it (engine §1.14)."""
 
-SERVED_BINDINGS: Final = ("start_workflow", "signal_workflow", "invocable_http")
+SERVED_BINDINGS: Final = (
+    "start_workflow",
+    "signal_workflow",
+    "update_workflow",
+    "activity_execution",
+    "invocable_http",
+)
 """The bindings that calls are dispatched to; an operation bound to another one can be catalogued, not called."""
 
 
@@ -135,6 +141,7 @@ class ServiceCall(msgspec.Struct, kw_only=True):
     response_payload: str | None = None
     linked_workflow_id: str | None = None
     linked_run_id: str | None = None
+    linked_update_id: str | None = None
     attempts: list[CallAttempt] = []
     attempt_count: int = 0
     lease_owner: str | None = None
@@ -204,11 +211,12 @@ class CallEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallLink(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that a run answers from now on."""
+    """A call that a run, or an update of a run, answers from now on."""
 
     service_call_id: str
     linked_workflow_id: str
-    linked_run_id: str
+    linked_run_id: str | None = None
+    linked_update_id: str | None = None
 
 
 class CallMove(msgspec.Struct, frozen=True, kw_only=True):

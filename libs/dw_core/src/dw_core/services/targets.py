@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from dw_core.engine.inputs import SignalWorkflow, StartWorkflow
-from dw_core.engine.rows import Details
+from dw_core.engine.inputs import SignalWorkflow, StartActivity, StartWorkflow, UpdateWorkflow
+from dw_core.engine.rows import Details, Timeouts
 from dw_core.ids import derived_ulid
 from dw_core.limits import SECONDS_MAX, WORKFLOW_ID_CHARS_MAX, Limits
+from dw_core.services.policies import retry_policy
 from dw_core.services.rows import ServiceCall
 
 DEFAULT_QUEUE: Final = "default"
@@ -56,6 +57,55 @@ def start_input(call: ServiceCall, limits: Limits) -> StartWorkflow:
             execution_timeout_seconds=_seconds(binding, "execution_timeout_seconds"),
             run_timeout_seconds=_seconds(binding, "run_timeout_seconds"),
         ),
+        service_call_id=call.service_call_id,
+    )
+
+
+def activity_input(call: ServiceCall) -> StartActivity:
+    """The start of the standalone activity that answers the call. Raises :class:`Unservable`."""
+    options, binding = call.options, call.handler_binding or {}
+    activity_type = _text(binding, "activity_type") or call.target_reference
+    if activity_type is None:
+        raise Unservable("The operation names no activity type.")
+    run_id = derived_ulid(call.accepted_at, call.service_call_id, "run")
+    policy = retry_policy(call.policies)
+    return StartActivity(
+        namespace=call.namespace,
+        workflow_id=_workflow_id(call) or f"service-call-{call.service_call_id}",
+        command_id=derived_ulid(call.accepted_at, call.service_call_id, "start"),
+        context=_context(call),
+        new_run_id=run_id,
+        activity_type=activity_type,
+        queue=options.queue or _text(binding, "task_queue") or _text(binding, "queue") or DEFAULT_QUEUE,
+        details=Details(run_id=run_id, arguments=call.request_payload, business_key=options.business_key),
+        has_retry_policy=call.policies.get("retry_policy") is not None,
+        retry_policy=policy,
+        timeouts=Timeouts(
+            start_to_close_timeout=_seconds(binding, "start_to_close_timeout_seconds"),
+            schedule_to_start_timeout=_seconds(binding, "schedule_to_start_timeout_seconds"),
+            schedule_to_close_timeout=_seconds(binding, "schedule_to_close_timeout_seconds"),
+            heartbeat_timeout=_seconds(binding, "heartbeat_timeout_seconds"),
+        ),
+        service_call_id=call.service_call_id,
+    )
+
+
+def update_input(call: ServiceCall) -> UpdateWorkflow:
+    """The update that serves the call; repeated, it is the same update. Raises :class:`Unservable`."""
+    binding, run_id = call.handler_binding or {}, call.options.target_workflow_run_id
+    name, workflow_id = _text(binding, "update_name") or call.target_reference, _workflow_id(call)
+    if name is None or workflow_id is None:
+        raise Unservable("The operation needs the name of an update, and the call a workflow to send it to.")
+    return UpdateWorkflow(
+        namespace=call.namespace,
+        workflow_id=workflow_id,
+        run_id=run_id,
+        target_scope="instance" if run_id is None else "run",
+        command_id=derived_ulid(call.accepted_at, call.service_call_id, "update"),
+        context=_context(call),
+        request_id=f"service-call:{call.service_call_id}",
+        update_name=name,
+        arguments=call.request_payload,
         service_call_id=call.service_call_id,
     )
 

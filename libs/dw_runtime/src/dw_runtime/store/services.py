@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dw_core.engine.inputs import CompleteWorkflowTask, Input, StartWorkflow
+from dw_core.engine.inputs import CompleteWorkflowTask, Input, StartActivity, StartWorkflow, UpdateWorkflow
 from dw_core.engine.service_calls import called_operation
 from dw_core.engine.snapshot import Snapshot
 from dw_core.services.rows import Operation, OperationKey, ServiceCall, ServiceChanges
@@ -35,7 +35,7 @@ async def load_services(
     keys: list[dict[str, Any]] = []
     answered: list[tuple[Snapshot, str]] = []
     for change in batch:
-        if isinstance(change, StartWorkflow) and change.service_call_id is not None:
+        if isinstance(change, StartWorkflow | StartActivity | UpdateWorkflow) and change.service_call_id is not None:
             answered.append((by_instance[change.namespace, change.workflow_id], change.service_call_id))
         if not isinstance(change, CompleteWorkflowTask) or change.parsed is None:
             continue

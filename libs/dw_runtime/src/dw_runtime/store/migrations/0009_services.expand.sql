@@ -77,6 +77,7 @@ CREATE TABLE workflow_service_calls (
     response_payload text,
     linked_workflow_id text COLLATE "C",
     linked_run_id text COLLATE "C",
+    linked_update_id text COLLATE "C",
     attempts json NOT NULL,
     attempt_count integer NOT NULL CHECK (attempt_count >= 0),
     lease_owner text COLLATE "C",
@@ -112,6 +113,37 @@ ALTER TABLE workflow_runs
     ADD COLUMN service_wait json,
     ADD COLUMN has_service_calls boolean NOT NULL DEFAULT false;
 
+-- The service call that ends with an update.
+ALTER TABLE workflow_updates ADD COLUMN service_call_id text COLLATE "C";
+
 ALTER TABLE workflow_deliveries DROP CONSTRAINT workflow_deliveries_kind_check;
 ALTER TABLE workflow_deliveries ADD CONSTRAINT workflow_deliveries_kind_check
     CHECK (kind IN ('child_closed', 'child_continued', 'parent_closed', 'cancellation', 'service_call_closed'));
+
+CREATE OR REPLACE VIEW workflow_run_waits AS
+SELECT a.run_id, 'activity' AS wait_kind, a.sequence, a.activity_type AS target, a.scheduled_at AS opened_at,
+       NULL::timestamptz AS deadline_at
+FROM activity_executions a
+WHERE a.closed_at IS NULL
+UNION ALL
+SELECT t.run_id, t.kind, t.sequence, NULL, t.created_at, t.fire_at
+FROM workflow_timers t
+WHERE t.status = 'pending'
+UNION ALL
+SELECT c.run_id, 'child', c.sequence, c.workflow_type, c.started_at, NULL
+FROM workflow_child_calls c
+WHERE c.closed_at IS NULL
+UNION ALL
+SELECT r.run_id, 'condition', (r.open_wait ->> 'sequence')::bigint, r.open_wait ->> 'key',
+       (r.open_wait ->> 'opened_at')::timestamptz, (r.open_wait ->> 'fire_at')::timestamptz
+FROM workflow_runs r
+WHERE r.open_wait IS NOT NULL AND r.closed_at IS NULL
+UNION ALL
+SELECT k.run_id, 'workflow_task', k.task_number, k.task_type, k.created_at, k.lease_expires_at
+FROM workflow_tasks k
+WHERE k.kind = 0
+UNION ALL
+SELECT r.run_id, 'service_call', (r.service_wait ->> 'sequence')::bigint, r.service_wait ->> 'service_call_id',
+       (r.service_wait ->> 'opened_at')::timestamptz, NULL
+FROM workflow_runs r
+WHERE r.service_wait IS NOT NULL AND r.closed_at IS NULL;

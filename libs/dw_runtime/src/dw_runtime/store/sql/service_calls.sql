@@ -55,11 +55,13 @@ SELECT n.* FROM json_populate_recordset(NULL::workflow_service_waiters, $1::json
 ON CONFLICT DO NOTHING;
 
 -- name: link_service_calls
--- Have runs answer calls: $1 {service_call_id, linked_workflow_id, linked_run_id}. What is due then is the deadline.
+-- Have runs or updates answer calls: $1 {service_call_id, linked_workflow_id, linked_run_id, linked_update_id}. What is due then is the deadline.
 UPDATE workflow_service_calls c SET
     status = 'started', started_at = COALESCE(c.started_at, dw_now()), linked_workflow_id = n.linked_workflow_id,
-    linked_run_id = n.linked_run_id, lease_owner = NULL, due_at = c.deadline_at
-FROM json_to_recordset($1::json) AS n(service_call_id text, linked_workflow_id text, linked_run_id text)
+    linked_run_id = n.linked_run_id, linked_update_id = n.linked_update_id, lease_owner = NULL, due_at = c.deadline_at
+FROM json_to_recordset($1::json) AS n(
+    service_call_id text, linked_workflow_id text, linked_run_id text, linked_update_id text
+)
 WHERE c.service_call_id = n.service_call_id AND c.closed_at IS NULL;
 
 -- name: move_service_calls
