@@ -9,7 +9,7 @@ import pytest
 from dw_core.engine.rows import TaskKind, TaskState
 from dw_core.limits import SECONDS_MAX, Limits
 from dw_core.payloads.codec import EMPTY_LIST_BLOB, encode_blob
-from tests.unit.engine.commands import activity, envelope, finish, give_up, side_effect, version
+from tests.unit.engine.commands import activity, envelope, finish, give_up, side_effect, timer, version
 from tests.unit.engine.world import START, World, accepted, rejected
 
 
@@ -337,3 +337,14 @@ def test_a_limit_of_zero_is_no_limit() -> None:
     run_id = world.start()
     world.decide_with(*[activity()] * 1001)
     assert world.run(run_id).open_activity_count == 1001
+
+
+def test_a_completion_names_every_task_it_has_opened() -> None:
+    world = World()
+    run_id = world.start()
+    task = world.claim_workflow().task
+    reply = accepted(world.complete(task, timer(0), activity()))
+    follow_up = world.workflow_task(run_id)
+    assert follow_up is not None
+    assert sorted(reply["created_task_ids"]) == sorted(f"{run_id}.t{t.task_number}" for t in world.tasks(run_id))
+    assert accepted(world.complete(task, timer(0), activity())) == reply

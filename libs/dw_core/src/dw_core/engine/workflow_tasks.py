@@ -201,6 +201,8 @@ def close_task(writer: RunWriter, task: Task, outcome: str, reply: dict[str, Any
             run.pending_signal_count = len(writer.buffered_signals)
         end_lease(writer)
     transition = writer.finish(reply)
+    if "created_task_ids" in reply:
+        reply["created_task_ids"] = writer.new_task_ids
     if "next_task_id" in reply and writer.workflow_task is not None:
         reply["next_task_id"] = task_id(run.run_id, writer.workflow_task.task_number)
     return transition
