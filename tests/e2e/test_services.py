@@ -356,6 +356,38 @@ async def test_calls_across_namespaces_need_a_policy_that_lets_them_in(site: Sit
     assert (blocked.value.outcome, blocked.value.reason) == ("rejected_forbidden", "cross_namespace_blocked")
 
 
+@workflow.defn(name="impatient")
+class Impatient:
+    """Waits a second for a call, and asks no more of it."""
+
+    def run(self, ctx: WorkflowContext, endpoint: str) -> Steps:
+        try:
+            yield ctx.call_nexus_service(endpoint, "desk", "greet", ["late"], wait_timeout_seconds=1)
+        except NexusOperationFailed as failed:
+            return failed.outcome
+
+
+async def test_a_workflow_that_has_waited_long_enough_is_told(site: Site) -> None:
+    queue = unique()
+    await site.add("greet", "start_workflow", handler_binding={"workflow_type": "greeting", "task_queue": "nobody"})
+    handle = await site.control.start_workflow(
+        workflow_type="impatient", workflow_id=queue, task_queue=queue, input=[site.endpoint]
+    )
+    async with worker_on(site.worker, queue, [Impatient]):
+        assert await site.control.get_result(handle, timeout=60) == "timed_out"
+
+
+async def test_a_failure_whose_text_no_column_holds_is_told_all_the_same(site: Site) -> None:
+    def fail() -> None:
+        raise ValueError("a\0b")
+
+    site.target.handlers["fail"] = fail
+    await site.add("fail", "invocable_http", handler_target_reference=site.target.url)
+    with pytest.raises(NexusOperationFailed) as failed:
+        await site.control.execute_nexus_operation(site.endpoint, "desk", "fail")
+    assert str(failed.value) == "ab"
+
+
 async def test_a_call_that_takes_too_long_times_out(site: Site) -> None:
     released = asyncio.Event()
 

@@ -70,6 +70,15 @@ def test_a_failed_run_fails_the_call_with_its_exception() -> None:
     assert (failed["outcome"], failed["exception_type"], failed["message"]) == ("handler_failed", "ValueError", "no")
 
 
+def test_a_message_that_no_text_column_holds_is_kept_without_its_nul() -> None:
+    world = world_with()
+    run_id = world.start()
+    world.decide_with(service())
+    world.serve(world.accepted_calls()[0])
+    world.decide_with(give_up("a\0b"))
+    assert world.call(f"{run_id}.v1").message == "ab"
+
+
 def test_a_call_follows_its_run_over_continue_as_new() -> None:
     world = world_with()
     run_id = world.start()

@@ -58,7 +58,6 @@ def control_handlers(
     listing = ListingHandlers(runs)
     history = HistoryHandlers(runs, wait_for_history)
     named = NamespaceHandlers(namespaces)
-    pruning = {} if retention is None else _retention(retention)
     asking = {} if queries is None else {"workflow_query": queries.current, "workflow_run_query": queries.named_run}
     jobs = {} if activities is None else ActivityHandlers(pump, activities, new_id).by_route()
     fleet = {} if builds is None else BuildHandlers(builds).by_route()
@@ -66,7 +65,7 @@ def control_handlers(
     return {
         **asking,
         **({} if services is None else _service_handlers(*services)),
-        **pruning,
+        **({} if retention is None else _retention(retention)),
         **updating,
         **jobs,
         **fleet,

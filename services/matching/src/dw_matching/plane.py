@@ -110,16 +110,7 @@ class WorkerPlane:
             limit=SWEEP_LIMIT,
             recovered=self._count_expiry,
         )
-        self._dispatcher = ServiceDispatcher(
-            node.database,
-            node.pump,
-            HttpTargets(read_networks(settings.services.allowed_networks), settings.services.ca_file),
-            node.metrics,
-            holder=node.holder,
-            limits=node.limits,
-            announce=node.announce,
-        )
-        node.listen(SERVICE_CALLS, self._dispatcher.wake)
+        self._dispatcher = _dispatcher(node)
         self._releases: set[asyncio.Task[object]] = set()
 
     def _make_broker(self, metrics: Metrics) -> Broker:
@@ -241,3 +232,19 @@ class WorkerPlane:
         await self.query_recovery.stop()
         await asyncio.gather(*self._releases, return_exceptions=True)
         await self.node.close()
+
+
+def _dispatcher(node: Node) -> ServiceDispatcher:
+    """Who serves the service calls of this process."""
+    services = node.settings.services
+    dispatcher = ServiceDispatcher(
+        node.database,
+        node.pump,
+        HttpTargets(read_networks(services.allowed_networks), services.ca_file),
+        node.metrics,
+        holder=node.holder,
+        limits=node.limits,
+        announce=node.announce,
+    )
+    node.listen(SERVICE_CALLS, dispatcher.wake)
+    return dispatcher

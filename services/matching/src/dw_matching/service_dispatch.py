@@ -39,6 +39,7 @@ LEASE_GRACE_SECONDS: Final = 15.0
 IN_FLIGHT_MAX: Final = 64
 PUT_OFF_SECONDS: Final = 1.0
 """How long a call waits that this server had no means to serve."""
+SETTLE_TRIES: Final = 5
 
 _ERRORS: Final = (psycopg.Error, OSError, TimeoutError, Problem)
 
@@ -136,7 +137,20 @@ class ServiceDispatcher(Background):
             self._announce((SERVICE_RESULTS,))
             return
         self._metrics.service_attempts[served.outcome].inc()
-        await self._settle(call, served, is_over=is_over)
+        await self._settle_surely(call, served, is_over=is_over)
+
+    async def _settle_surely(self, call: ServiceCall, served: Served, *, is_over: bool) -> None:
+        """What has been done is not to be done again because of a moment's trouble with the database."""
+        for _ in range(SETTLE_TRIES):
+            try:
+                await self._settle(call, served, is_over=is_over)
+            except _ERRORS as error:
+                log.warning(
+                    "service_call.settle_failed", service_call_id=call.service_call_id, error=type(error).__name__
+                )
+                await asyncio.sleep(PUT_OFF_SECONDS)
+            else:
+                return
 
     async def _attempt(self, call: ServiceCall, seconds_left: float | None) -> Served | None:
         """What became of it; None when a run has taken the call over."""

@@ -15,6 +15,7 @@ from dw_core.engine.writer import Resume, RunWriter
 from dw_core.ids import service_call_id
 from dw_core.payloads.codec import CODEC
 from dw_core.payloads.envelope import envelope
+from dw_core.protocol.nul import without_nul
 from dw_core.services.admission import CallRequest, admit, earlier_call, operation_key, waits_for
 from dw_core.services.rows import (
     RESOLVED_KINDS,
@@ -205,7 +206,7 @@ def end_update_call(writer: RunWriter, update: Update) -> None:
             status="completed" if is_completed else "failed",
             outcome="completed" if is_completed else "handler_failed",
             outcome_reason=None if is_completed else "handler_failure",
-            message=update.failure_message,
+            message=_text(update.failure_message),
             error_type=None if is_completed else "ServiceUpdateFailed",
             response_payload=update.result,
         )
@@ -242,11 +243,16 @@ def end_calls(writer: RunWriter, closed_reason: str, outcome: dict[str, Any] | N
             status=status,
             outcome=named,
             outcome_reason=reason,
-            message=None if is_completed else outcome.get("message"),
-            error_type=None if is_completed else outcome.get("exception_type") or outcome.get("exception_class"),
+            message=None if is_completed else _text(outcome.get("message")),
+            error_type=None if is_completed else _text(outcome.get("exception_type") or outcome.get("exception_class")),
             response_payload=outcome.get("output") if is_completed else None,
         )
     )
+
+
+def _text(said: str | None) -> str | None:
+    """What a workflow says of its failure, as a call can keep it; its history keeps every character."""
+    return None if said is None else without_nul(said)
 
 
 # -- members of events ---------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import msgspec
 from dw_core.payloads.codec import NULL_BLOB
 from dw_core.payloads.envelope import envelope, read_envelope
 from dw_core.payloads.errors import PayloadError
+from dw_core.protocol.nul import without_nul
 from dw_core.protocol.timestamps import wire_time
 from dw_core.services.rows import ServiceCall
 
@@ -35,8 +36,8 @@ def failed(error_type: str, message: str, *, reason: str | None = None, is_retry
     """An attempt that failed in or on its way to the handler."""
     return Served(
         outcome="handler_failed",
-        error_type=error_type,
-        message=message[:MESSAGE_CHARS_MAX],
+        error_type=without_nul(error_type),
+        message=without_nul(message[:MESSAGE_CHARS_MAX]),
         reason=reason,
         is_retryable=is_retryable,
     )
