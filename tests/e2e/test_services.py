@@ -379,7 +379,7 @@ async def test_a_workflow_that_has_waited_long_enough_is_told(site: Site) -> Non
 
 async def test_a_failure_whose_text_no_column_holds_is_told_all_the_same(site: Site) -> None:
     def fail() -> None:
-        raise ValueError("a\0b")
+        raise RuntimeError("a\0b")
 
     site.target.handlers["fail"] = fail
     await site.add("fail", "invocable_http", handler_target_reference=site.target.url)
