@@ -37,7 +37,7 @@ def test_the_sdk_reads_the_request() -> None:
 
 
 async def test_the_answer_of_the_sdks_handler_is_understood() -> None:
-    body = task_input(CALL, "double", NOW + timedelta(seconds=30))
+    body = task_input(CALL, "double", datetime.now(UTC) + timedelta(seconds=30))
     answer = await handle_invocable_http_request(body, {"double": lambda value: value * 2})
     served = read_answer(CALL, answer.status_code, answer.body.encode())
     assert served.outcome == "completed"
@@ -49,7 +49,7 @@ async def test_a_failure_of_the_handler_keeps_its_type_and_whether_to_try_again(
     def fail(value: int) -> int:
         raise RuntimeError(f"not {value}")
 
-    body = task_input(CALL, "double", NOW + timedelta(seconds=30))
+    body = task_input(CALL, "double", datetime.now(UTC) + timedelta(seconds=30))
     answer = await handle_invocable_http_request(body, {"double": fail})
     served = read_answer(CALL, answer.status_code, answer.body.encode())
     assert (served.outcome, served.error_type, served.message) == ("handler_failed", "RuntimeError", "not 21")
