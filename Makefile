@@ -13,7 +13,7 @@ PYTEST_ARGS ?=
 DEV_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help dev test test-engine lint format bench bench-shapes bench-sticky wheels lock lock-check clean
+.PHONY: help dev test golden test-engine lint format bench bench-shapes bench-sticky wheels lock lock-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ dev: $(VENV)/.test-installed ## Run the server with embedded Postgres and Valkey
 
 test: $(VENV)/.test-installed ## Run all tests (PYTEST_ARGS="tests/unit -k lease", TEST_WORKERS=4)
 	@$(BIN)/python -m pytest -n $(TEST_WORKERS) $(PYTEST_ARGS)
+
+golden: $(VENV)/.test-installed ## Write the golden histories anew; read the difference before you commit it
+	@DW_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/unit/engine/test_golden.py
 
 test-engine: $(VENV)/.test-installed ## Play thousands of random programs against the engine (ENGINE_EXAMPLES=2000)
 	@DW_TEST_EXAMPLES=$(ENGINE_EXAMPLES) $(BIN)/python -m pytest -n $(TEST_WORKERS) tests/unit/engine/test_model.py \

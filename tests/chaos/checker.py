@@ -63,6 +63,8 @@ def check(database_url: str, queue: str, ledger: Ledger, *, complete: bool) -> i
     """
     with psycopg.connect(database_url, cursor_factory=psycopg.RawCursor) as connection:
         rows = connection.execute(_ROWS["runs"].encode(), (queue,)).fetchall()
+        gaps = connection.execute(_ROWS["gaps"].encode()).fetchall()
+    assert gaps == [], f"38: positions have gaps: {gaps}"
     instances: Counter[str] = Counter()
     found: dict[str, Found] = {}
     for row in rows:

@@ -16,6 +16,14 @@ FROM workflow_runs r
 WHERE r.queue = $1
 ORDER BY r.run_id;
 
+-- name: gaps
+-- Message streams whose messages are not numbered from 1 to their last position.
+SELECT s.workflow_id
+FROM workflow_message_streams s
+LEFT JOIN workflow_stream_messages m USING (namespace, workflow_id, stream_name)
+GROUP BY s.namespace, s.workflow_id, s.stream_name
+HAVING count(m.position) <> max(s.last_position) OR COALESCE(max(m.position), 0) <> max(s.last_position);
+
 -- name: open_runs
 -- How many runs of a queue are still open.
 SELECT count(*) FROM workflow_runs r WHERE r.queue = $1 AND r.closed_at IS NULL;
@@ -32,5 +40,7 @@ SELECT
     (SELECT count(*) FROM workflow_task_receipts), (SELECT count(*) FROM activity_executions),
     (SELECT count(*) FROM activity_attempts), (SELECT count(*) FROM workflow_inbox),
     (SELECT count(*) FROM workflow_commands), (SELECT count(*) FROM worker_registrations),
-    (SELECT count(*) FROM workflow_namespaces), (SELECT count(*) FROM workflow_updates), (SELECT sum(attempt) FROM workflow_tasks),
+    (SELECT count(*) FROM workflow_namespaces), (SELECT count(*) FROM workflow_stream_messages),
+    (SELECT sum(duplicate_count) FROM workflow_message_streams), (SELECT count(*) FROM workflow_output_items),
+    (SELECT count(*) FROM workflow_updates), (SELECT sum(attempt) FROM workflow_tasks),
     (SELECT sum(last_history_sequence + next_task_number) FROM workflow_runs);

@@ -69,14 +69,18 @@ class Load:
         return open_runs < self._runs or self.is_enough
 
     async def _signal(self) -> None:
-        """Send every run its signals and, before it can have them all, an update, among those of the others."""
+        """Send every run its signals, the last of them as a message of a stream, and before it can have them all an
+        update, among those of the others."""
         while (workflow_id := await self._startings.get()) is not None:
             for number in range(SIGNALS):
                 if number == 1:
                     await self._update(workflow_id)
                 body = {"input": [number], "request_id": f"{workflow_id}-{number}"}
-                answer = await self._control.send("signal", f"/api/workflows/{workflow_id}/signal/go", body)
-                if answer.status == 202:
+                verb = "signal/go"
+                if number == SIGNALS - 1:
+                    verb, body = "message-streams/in/messages", {"input": [number], "message_id": f"m{number}"}
+                answer = await self._control.send("signal", f"/api/workflows/{workflow_id}/{verb}", body)
+                if answer.status in (200, 202):
                     self.ledger.signals.add(answer.body["command_id"])
                 else:
                     self.ledger.unexpected.append(f"signal {answer.status} {answer.body}")

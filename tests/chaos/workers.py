@@ -109,6 +109,7 @@ class Worker:
             "runtime": "python",
             "supported_workflow_types": [WORKFLOW_TYPE, CHILD_TYPE],
             "supported_activity_types": [ACTIVITY_TYPE],
+            "capabilities": ["message_streams"],
         }
         await self._client.send("register", "/api/worker/register", body)
         async with asyncio.TaskGroup() as group:

@@ -17,7 +17,7 @@ from durable_workflow import Client
 
 from tests.harness.development import running
 
-PROGRAM = Path(__file__).with_name("programs") / "recording.py"
+PROGRAMS = Path(__file__).with_name("programs")
 SHAPES = {"standalone": (), "split": ("--split",)}
 
 
@@ -34,11 +34,15 @@ class RecordingServer(msgspec.Struct, frozen=True):
 
     async def describe(self, workflow_id: str) -> dict[str, Any]:
         """The whole description of a workflow's current run."""
-        return await asyncio.to_thread(self._describe, workflow_id)
+        return await self.read(f"/workflows/{workflow_id}")
 
-    def _describe(self, workflow_id: str) -> dict[str, Any]:
+    async def read(self, path: str) -> dict[str, Any]:
+        """What the control plane answers to a ``GET`` of this path below ``/api``."""
+        return await asyncio.to_thread(self._read, path)
+
+    def _read(self, path: str) -> dict[str, Any]:
         headers = {"Authorization": "Bearer dev-token", "X-Durable-Workflow-Control-Plane-Version": "2"}
-        request = urllib.request.Request(f"{self.control_url}/api/workflows/{workflow_id}", headers=headers)
+        request = urllib.request.Request(f"{self.control_url}/api{path}", headers=headers)
         with urllib.request.urlopen(request, timeout=10) as response:
             return msgspec.json.decode(response.read(), type=dict[str, Any])
 
@@ -52,9 +56,9 @@ class RecordingServer(msgspec.Struct, frozen=True):
         return sum(float(line.split()[-1]) for line in lines if line.startswith("dw_poll_waiters{"))
 
     @contextmanager
-    def worker(self) -> Iterator[subprocess.Popen[bytes]]:
+    def worker(self, program: str = "recording.py") -> Iterator[subprocess.Popen[bytes]]:
         """A worker program; what is left of it is killed at the end."""
-        process = subprocess.Popen([sys.executable, str(PROGRAM), self.worker_url, self.queue])
+        process = subprocess.Popen([sys.executable, str(PROGRAMS / program), self.worker_url, self.queue])
         try:
             yield process
         finally:

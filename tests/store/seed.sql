@@ -108,6 +108,25 @@ SELECT pg_temp.run_id(n), 'seed-' || n % 10, 'queue-' || n % 5, 'w-' || n, pg_te
 FROM generate_series(1, 40000) n,
      LATERAL (SELECT (CASE WHEN n % 400 = 0 THEN 1 WHEN n % 4 = 1 THEN 0 ELSE 2 END)::smallint AS state) s;
 
+INSERT INTO workflow_message_streams (namespace, workflow_id, stream_name, last_position, cursor_position)
+SELECT 'seed-' || n % 10, 'w-' || n, 'in', 2, 1 FROM generate_series(1, 40000) n;
+
+INSERT INTO workflow_stream_messages
+SELECT 'seed-' || n % 10, 'w-' || n, 'in', position, 'm' || position, 'fingerprint', 'arguments', pg_temp.run_id(n),
+       pg_temp.run_id(n), position, now()
+FROM generate_series(1, 40000) n, generate_series(1, 2) position;
+
+INSERT INTO workflow_output_streams (run_id, stream_name, status, total_items, pending_items, opened_at, closed_at,
+                                     expires_at)
+SELECT pg_temp.run_id(n), 'out', CASE WHEN n % 2 = 0 THEN 'open' ELSE 'closed' END, 2, 2, now(),
+       CASE WHEN n % 2 = 0 THEN NULL ELSE now() END,
+       CASE WHEN n % 2 = 0 THEN NULL ELSE now() + n * interval '1 second' END
+FROM generate_series(1, 40000) n;
+
+INSERT INTO workflow_output_items (run_id, stream_name, item_offset, idempotency_key, origin, payload, emitted_at)
+SELECT pg_temp.run_id(n), 'out', item, 'key-' || item, 'workflow', 'payload', now()
+FROM generate_series(1, 40000) n, generate_series(0, 1) item;
+
 INSERT INTO worker_registrations
 SELECT 'seed-' || n % 10, 'worker-' || n, 'queue-' || n % 5, 'build-' || n % 3, 'python', '1', '{}', '{}', '{}',
        '{}', '{}', '{}', 1, 1, 1, NULL, NULL, 10, now(), now()

@@ -42,6 +42,10 @@ GROWING = frozenset(
         "workflow_deliveries",
         "workflow_service_calls",
         "workflow_service_waiters",
+        "workflow_message_streams",
+        "workflow_stream_messages",
+        "workflow_output_streams",
+        "workflow_output_items",
     )
 )
 BOUNDED = frozenset(
@@ -115,6 +119,8 @@ DELIVERY = {"run_id": RUN_ID, "kind": "child_closed", "sequence": 1, "body": {},
 OPERATION = {"namespace": "seed-1", "endpoint_name": "e", "service_name": "s-1", "operation_name": "o"}
 NAMES = tuple(OPERATION.values())
 CALL = {"service_call_id": RUN_ID, "caller_namespace": "seed-1", "idempotency_key": "key-1"}
+STREAM = {"namespace": "seed-1", "workflow_id": "w-1", "stream_name": "in"}
+OUTPUT = {"run_id": RUN_ID, "stream_name": "out"}
 GROUP = {"run_id": RUN_ID, "base_sequence": 1, "change_id": "change"}
 
 
@@ -180,6 +186,20 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "read_metadata": (rows({"run_id": RUN_ID}), json.dumps(["seed-1"])),
     "write_metadata": (rows({"run_id": RUN_ID, "memo": {}, "search_attributes": {}}),),
     "fix_attribute_types": (rows({"namespace": "seed-1", "name": "New", "type": "int"}),),
+    "read_streams": (
+        rows({"run_id": RUN_ID, "unconsumed": True}, STREAM | {"unconsumed": False, "message_id": "m1"}),
+        60,
+    ),
+    "write_streams": (rows(STREAM | {"last_position": 1, "cursor_position": 0, "duplicate_count": 0}),),
+    "record_messages": (rows(STREAM | {"position": 9, "message_id": "new", "arguments": ""}),),
+    "describe_streams": ("seed-1", "w-1", "in"),
+    "read_outputs": (KEYS, rows(OUTPUT | {"idempotency_key": "k"})),
+    "write_outputs": (rows(OUTPUT | {"status": "open", "total_items": 1, "pending_items": 1}),),
+    "append_outputs": (rows(OUTPUT | {"item_offset": 99, "origin": "workflow"}),),
+    "describe_outputs": ("seed-1", "w-1", RUN_ID, "out"),
+    "read_output_items": (RUN_ID, "out", 0, 100),
+    "find_output_news": (rows(OUTPUT | {"key": "k", "from": 0}),),
+    "drop_expired_outputs": (50,),
     "empty_inboxes": (KEYS,),
     "fill_inboxes": (rows({"run_id": RUN_ID, "event_type": "X", "payload": "{}"}),),
     "lock_instances": (rows(RUN),),

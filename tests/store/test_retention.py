@@ -7,7 +7,8 @@ import re
 
 import psycopg
 
-from dw_core.engine.inputs import StartWorkflow, TerminateWorkflow
+from dw_core.engine.commands.stream_fields import NewItem, OutputDirective
+from dw_core.engine.inputs import AppendMessage, ChangeOutputStream, StartWorkflow, TerminateWorkflow
 from dw_core.engine.rows import Details
 from dw_core.payloads.codec import EMPTY_LIST_BLOB
 from dw_runtime.store.database import Database
@@ -20,7 +21,7 @@ EPHEMERAL = {"workflow_query_tasks"}
 
 
 async def started(plane: ControlPlane, namespace: str, workflow_id: str, *, ends: bool) -> str:
-    """A run, terminated at once when it ``ends``."""
+    """A run with a message and an item of its streams, terminated at once when it ``ends``."""
     run_id = new_id()
     await plane.pump.submit(
         StartWorkflow(
@@ -34,6 +35,20 @@ async def started(plane: ControlPlane, namespace: str, workflow_id: str, *, ends
             details=Details(run_id=run_id, arguments=EMPTY_LIST_BLOB),
         )
     )
+    message = AppendMessage(
+        namespace=namespace,
+        workflow_id=workflow_id,
+        command_id=new_id(),
+        stream_name="in",
+        message_id="m1",
+        arguments=EMPTY_LIST_BLOB,
+    )
+    reply = await plane.pump.submit(message)
+    assert isinstance(reply, dict)
+    assert (reply["position"], reply["duplicate"]) == (1, False), "streams begin with the workflow id"
+    directive = OutputDirective(operation="append", stream_name="out", items=(NewItem(payload=EMPTY_LIST_BLOB),))
+    output = ChangeOutputStream(run_id=run_id, namespace=namespace, workflow_id=workflow_id, directive=directive)
+    assert isinstance(await plane.pump.submit(output), dict)
     if ends:
         await plane.pump.submit(TerminateWorkflow(namespace=namespace, workflow_id=workflow_id, command_id=new_id()))
     return run_id

@@ -336,15 +336,6 @@ async def test_a_run_past_its_deadline_refuses_and_is_closed(client: Client, ser
     assert late.json["cancel_requested"] is False
 
 
-async def test_stream_fields_need_a_capability_that_is_not_offered(client: Client) -> None:
-    await client.start()
-    answer = await client.complete(
-        await client.take(), COMPLETE, message_stream_waits=[{"stream_name": "s", "after_position": 0}]
-    )
-    assert (answer.status, answer.json["reason"]) == (409, "message_streams_unavailable")
-    assert answer.json["recorded"] is False
-
-
 async def test_a_task_is_leased_to_one_of_many_polls(client: Client) -> None:
     polls = [asyncio.create_task(client.poll(timeout_seconds=2)) for _ in range(5)]
     await client.start()

@@ -130,6 +130,19 @@ def side_effect(value: Any = 1) -> Json:
     return {"type": "record_side_effect", "result": encode_blob(value)}
 
 
+def output(
+    operation: str, *values: Any, name: str = "out", identity: str = "task", ordinal: int = 0, **fields: Any
+) -> Json:
+    """A side effect that appends these values to an output stream, or ends it."""
+    directive: Json = {"operation": operation, "stream_name": name}
+    directive |= {"command_identity": identity, "command_ordinal": ordinal}
+    if operation == "append":
+        directive["items"] = [{"payload": envelope(value), "payload_codec": "avro"} for value in values]
+    if operation == "error":
+        directive["error_reason"] = "broken"
+    return side_effect(None) | {"workflow_stream": directive | fields}
+
+
 def version(change_id: str = "change", number: int = 2, low: int = -1, high: int = 2) -> Json:
     """``record_version_marker``."""
     return {

@@ -8,10 +8,12 @@ from typing import Any
 
 import msgspec
 
+from dw_core.engine.message_streams import MESSAGE_SIGNAL
 from dw_core.engine.rows import Activity, ChildCall, Run, Task, TaskKind, TaskState, Timer
 from dw_core.engine.update_rows import Update
 from dw_core.engine.update_tasks import update_of
 from dw_core.ids import execution_id
+from dw_core.payloads.codec import decode_blob
 from tests.unit.engine.world import World
 
 Json = dict[str, Any]
@@ -69,6 +71,7 @@ class Watch:
         self._read: dict[str, list[str]] = {}
         self._leases: dict[tuple[str, int], Task] = {}
         self._history: dict[str, list[Json]] = {}
+        self._cursors: dict[tuple[Any, ...], int] = {}
 
     def look(self) -> None:
         """Check every run touched since the last look."""
@@ -97,6 +100,8 @@ class Watch:
         children = [msgspec.convert(row, ChildCall) for row in self.world.memory.of_run("children", run.run_id)]
         self._children_31_33(run, children, history, buffered)
         self._instance_34(run)
+        self._streams_38(run)
+        outputs_in_order(self.world, run)
         waits_9_10(run, history)
         selections_14(history)
         service_waits(run, history, buffered)
@@ -146,6 +151,27 @@ class Watch:
         is_retry = parents[0] is not None and parents[1] is not None and parents[1].attempt == parents[0].attempt + 1
         assert is_retry or run.closed_reason == "continued", "32: retried or continued"
 
+    def _streams_38(self, run: Run) -> None:
+        """Messages are numbered without gaps, cursors move forward, and history has messages in their order."""
+        owner = (run.namespace, run.workflow_id)
+        for key, row in self.world.memory.tables["streams"].items():
+            if key[:2] != owner:
+                continue
+            positions = [k[3] for k in sorted(self.world.memory.tables["messages"]) if k[:3] == key]
+            assert positions == list(range(1, row["last_position"] + 1)), "38: positions have no gaps"
+            assert self._cursors.get(key, 0) <= row["cursor_position"], "38: cursors are monotonic"
+            self._cursors[key] = row["cursor_position"]
+        seen: dict[str, int] = {}
+        for event in self._history.get(run.run_id, []):
+            if event["payload"].get("signal_name") != MESSAGE_SIGNAL:
+                continue
+            (message,) = decode_blob(event["payload"]["arguments"]["blob"])
+            position = message.get("position") or message["through_position"]
+            known = seen.get(message["stream_name"])
+            assert known is None or position == known + 1, "38: delivery order is position order"
+            assert known is not None or run.run_number > 1 or position == 1 or run.parent, "38: from the first on"
+            seen[message["stream_name"]] = position
+
     def _appended(self, run: Run) -> list[Json]:
         """2: what was read once is still the beginning."""
         bodies = [row["body"] for row in self.world.memory.of_run("events", run.run_id)]
@@ -169,6 +195,16 @@ class Watch:
             if task.kind is TaskKind.WORKFLOW:
                 unseen = {event["event_type"] for event in history[task.claimed_history_sequence :]}
                 assert unseen <= UNSEEN_BY_REPLAY, f"22: appended during a lease: {unseen}"
+
+
+def outputs_in_order(world: World, run: Run) -> None:
+    """The items of an output stream are numbered without gaps, and each identity stands once."""
+    items = world.memory.of_run("output_items", run.run_id)
+    for row in world.memory.of_run("outputs", run.run_id):
+        mine = [item for item in items if item["stream_name"] == row["stream_name"]]
+        assert [item["item_offset"] for item in mine] == list(range(row["total_items"])), "offsets have no gaps"
+        keys = [item["idempotency_key"] for item in mine if item["idempotency_key"] is not None]
+        assert len(keys) == len(set(keys)), "one item per identity"
 
 
 def shape_1_3_4_5(run: Run, history: list[Json]) -> None:
@@ -337,10 +373,13 @@ def selections_14(history: list[Json]) -> None:
 
 def signals_in_order(run: Run, history: list[Json], buffered: list[Json]) -> None:
     """Every signal stands once, in the order of acceptance."""
-    ids = [e["payload"]["signal_id"] for e in [*history, *buffered] if e["event_type"] == "SignalReceived"]
+    found = [
+        e["event_type"] == "SignalReceived" and e["workflow_command_id"] is not None for e in [*history, *buffered]
+    ]
+    ids = [e["payload"]["signal_id"] for e, is_one in zip([*history, *buffered], found, strict=True) if is_one]
     assert ids == sorted(set(ids)), "signals keep their order"
     if not run.is_terminal:
-        unseen = sum(e["event_type"] == "SignalReceived" for e in [*history, *buffered][run.consumed_wake_sequence :])
+        unseen = sum(found[run.consumed_wake_sequence :])
         assert run.pending_signal_count == unseen, "signals that nobody has seen are counted"
 
 

@@ -38,6 +38,10 @@ KEYS: dict[str, tuple[str, ...]] = {
     "updates": ("update_id",),
     "commands": ("command_id",),
     "attribute_types": ("namespace", "name"),
+    "streams": ("namespace", "workflow_id", "stream_name"),
+    "messages": ("namespace", "workflow_id", "stream_name", "position"),
+    "outputs": ("run_id", "stream_name"),
+    "output_items": ("run_id", "stream_name", "item_offset"),
 }
 
 TERMINAL_STATUSES = frozenset({"completed", "failed", "cancelled", "terminated"})
@@ -113,6 +117,15 @@ def _check_update(row: Json) -> None:
     assert (row["closed_at"] is None) == (row["status"] == "accepted"), "a closed update has a closing time"
 
 
+def _check_stream(row: Json) -> None:
+    assert 0 <= row["cursor_position"] <= row["last_position"], "38: nobody consumes what was never appended"
+
+
+def _check_output(row: Json) -> None:
+    assert (row["closed_at"] is None) == (row["status"] == "open"), "an ended stream has a closing time"
+    assert 0 <= row["pending_items"] <= row["total_items"], "the items of a stream are counted"
+
+
 CHECKS: dict[str, Callable[[Json], None]] = {
     "runs": _check_run,
     "tasks": _check_task,
@@ -123,6 +136,8 @@ CHECKS: dict[str, Callable[[Json], None]] = {
     "attempts": _check_attempt,
     "receipts": _check_receipt,
     "updates": _check_update,
+    "streams": _check_stream,
+    "outputs": _check_output,
 }
 
 
@@ -145,6 +160,7 @@ class Memory:
         self.details: dict[str, Json] = {}
         self.inbox: list[Json] = []
         self.offered: dict[str, Json] = {}
+        self.without_readers: set[str] = set()
         self.deliveries: list[Json] = []
         self.services = ServiceMemory(self)
         self._ordinals = 0
@@ -177,6 +193,12 @@ class Memory:
             "write_metadata": self._write_metadata,
             "fix_attribute_types": self._inserting("attribute_types"),
             **self.services.statements,
+            "read_streams": self._read_streams,
+            "write_streams": self._writing("streams"),
+            "record_messages": self._inserting("messages"),
+            "read_outputs": self._read_outputs,
+            "write_outputs": self._writing("outputs"),
+            "append_outputs": self._inserting("output_items"),
         }
 
     async def ask(self, calls: Sequence[Call]) -> list[Rows]:
@@ -394,6 +416,38 @@ class Memory:
         types = [row for row in self.tables["attribute_types"].values() if row["namespace"] in _rows(namespaces)]
         return [(_cell(found), _cell(types))]
 
+    def _read_streams(self, named: str, _silence: str) -> list[Row]:
+        wanted: dict[tuple[str, str], bool] = {}
+        ids: set[Key] = set()
+        for row in _rows(named):
+            run = self.tables["runs"].get((row.get("run_id"),), row)
+            if "workflow_id" not in run:
+                continue
+            owner = (run["namespace"], run["workflow_id"])
+            wanted[owner] = wanted.get(owner, False) or row["unconsumed"]
+            ids.add((*owner, row.get("stream_name"), row.get("message_id")))
+        streams = [row for key, row in sorted(self.tables["streams"].items()) if key[:2] in wanted]
+        found: list[Json] = []
+        for key, message in sorted(self.tables["messages"].items()):
+            stream = self.tables["streams"].get(key[:3])
+            if key[:2] not in wanted or stream is None:
+                continue
+            if wanted[key[0], key[1]] and message["position"] > stream["cursor_position"]:
+                found.append(message)
+            elif (*key[:3], message["message_id"]) in ids:
+                found.append(message | {"arguments": None})
+        unread = [run_id for key, run_id in self.instances.items() if key in wanted and key[1] in self.without_readers]
+        return [(_cell(streams), _cell(found), _cell(unread))]
+
+    def _read_outputs(self, run_ids: str, keys: str) -> list[Row]:
+        named = {(k["run_id"], k["stream_name"], k["idempotency_key"]) for k in _rows(keys)}
+        items = [
+            {name: row[name] for name in ("run_id", "stream_name", "idempotency_key", "item_offset")}
+            for row in self.tables["output_items"].values()
+            if (row["run_id"], row["stream_name"], row["idempotency_key"]) in named
+        ]
+        return [(_cell([r for r in self.tables["outputs"].values() if r["run_id"] in _rows(run_ids)]), _cell(items))]
+
     def metadata(self, run_id: str) -> Json:
         """Memo and search attributes of a run as the summaries have them."""
         columns = ("memo", "memo_blob", "search_attributes", "search_attribute_types")
@@ -431,6 +485,17 @@ class Memory:
             return []
 
         return update
+
+    def _writing(self, table: str) -> Callable[[str], list[Row]]:
+        def write(rows: str) -> list[Row]:
+            for row in _rows(rows):
+                self.tables[table][tuple(row[column] for column in KEYS[table])] = row
+                CHECKS[table](row)
+                if "run_id" in row:
+                    self.touched.add(row["run_id"])
+            return []
+
+        return write
 
     def _start_runs(self, runs: str) -> list[Row]:
         for row in _rows(runs):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from durable_workflow import workflow
+from durable_workflow.client import WorkflowStreamAppendItem
 from durable_workflow.errors import (
     ActivityFailed,
     ChildWorkflowFailed,
@@ -176,6 +177,27 @@ class Updated:
         return count
 
 
+@workflow.defn(name="reads-messages")
+class ReadsMessages:
+    """Reads messages over two runs, one by one and in bulk, and leaves what it has read for others."""
+
+    def run(self, ctx: WorkflowContext, count: int, read: list[int] | None = None) -> Steps:
+        numbers = list(read or [])
+        stream = ctx.message_stream("in")
+        while len(numbers) < count:
+            message = yield from stream.receive_one()
+            numbers.append(message.arguments[0])
+            yield ctx.append_workflow_stream("out", [WorkflowStreamAppendItem(payload=numbers[-1])])
+            yield ctx.schedule_activity("double", [numbers[-1]], retry_policy=FOREVER)
+        if read is None:
+            return ContinueAsNew(arguments=[2 * count, numbers])
+        while len(numbers) < 3 * count:
+            for message in (yield from stream.receive(3)):
+                numbers.append(message.arguments[0])
+        yield ctx.close_workflow_stream("out")
+        return numbers[: 3 * count]
+
+
 @workflow.defn(name="fails")
 class Fails:
     """Ends with the failure of its activity."""
@@ -310,6 +332,7 @@ WORKFLOWS: list[Any] = [
     Listens,
     DescribesItself,
     Updated,
+    ReadsMessages,
     Fails,
     Family,
     Countdown,

@@ -152,7 +152,20 @@ OTHER_TYPES: list[Json] = [finish(), give_up(), side_effect(), version()]
         *[(other | {"schedule_to_start_timeout": 1}, ".schedule_to_start_timeout") for other in OTHER_TYPES],
         ({"type": "record_side_effect"}, ".result"),
         *[({"type": "record_side_effect", "result": bad}, ".result") for bad in BAD_PAYLOADS],
-        (side_effect() | {"workflow_stream": {"operation": "append"}}, ".workflow_stream"),
+        (
+            side_effect() | {"workflow_stream": {"operation": "append", "items": [{"payload": envelope(1)}]}},
+            ".workflow_stream.stream_name",
+        ),
+        (
+            side_effect() | {"workflow_stream": {"operation": "append", "stream_name": "s", "items": [{}]}},
+            ".workflow_stream.items.0",
+        ),
+        (side_effect() | {"workflow_stream": {"operation": "append", "stream_name": "s"}}, ".workflow_stream.items"),
+        (
+            side_effect() | {"workflow_stream": {"operation": "error", "stream_name": "s"}},
+            ".workflow_stream.error_reason",
+        ),
+        (side_effect() | {"workflow_stream": {"operation": "drop", "stream_name": "s"}}, ".workflow_stream.operation"),
         *[
             ({key: value for key, value in version().items() if key != field}, f".{field}")
             for field in ("change_id", "version", "min_supported", "max_supported")

@@ -12,10 +12,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from dw_core.engine.commands.parse import parse_commands
 from dw_core.engine.commands.parsed import ScheduleActivity
+from dw_core.engine.commands.stream_fields import NewItem, OutputDirective
 from dw_core.engine.inputs import (
     AcknowledgeCancellation,
     ActivityInput,
     CancelWorkflow,
+    ChangeOutputStream,
     CheckActivity,
     CheckWorkflowTask,
     ClaimTask,
@@ -44,6 +46,7 @@ from dw_core.engine.transition import Rejection
 from dw_core.engine.update_tasks import update_of
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.limits import Limits
+from dw_core.payloads.codec import NULL_BLOB
 from tests.unit.engine.commands import (
     activity,
     apply,
@@ -58,6 +61,7 @@ from tests.unit.engine.commands import (
     leaf,
     local,
     memo,
+    output,
     refuse,
     retrying,
     select,
@@ -107,6 +111,7 @@ TASK_FAILURES = st.sampled_from([WAITING_FOR_HISTORY, WAITING_FOR_HISTORY, "KeyE
 CHANGED_FENCES: st.SearchStrategy[Json] = st.sampled_from(
     [{}] * 12 + [{"attempt": 9}, {"lease_owner": "eve"}, {"task_number": 99}]
 )
+OUTPUTS = st.sampled_from(["append"] * 8 + ["close", "error"])
 LIMITS = Limits(pending_activity_count=12, pending_timer_count=6, pending_child_count=4, command_batch_size=9)
 
 REPORTS = (CompleteWorkflowTask, FailWorkflowTask, CompleteActivity, FailActivity)
@@ -164,6 +169,7 @@ def batches(draw: st.DrawFn) -> list[Json]:
         st.lists(
             st.builds(lambda one: [one], activities())
             | st.builds(lambda: [side_effect()])
+            | st.builds(lambda what, ordinal: [output(what, 1, ordinal=ordinal)], OUTPUTS, st.integers(0, 3))
             | st.builds(lambda key, seconds: [wait(key, seconds)], st.sampled_from([None, "a", "b"]), SECONDS)
             | st.builds(lambda delay: [timer(delay)], st.sampled_from([0, 1, 10, 40]))
             | st.sampled_from([[local()], [local("failed")], [attributes(Stage="paid", Count=1)], [memo(region="eu")]])
@@ -225,7 +231,7 @@ class Engine(RuleBasedStateMachine):
                 ttl_seconds=data.draw(st.sampled_from([2, 60])),
             )
             sticky = data.draw(st.sampled_from([None, None, keeps]))
-            return completion(task, *data.draw(batches()), sticky=sticky, **changes)
+            return completion(task, *data.draw(batches()), sticky=sticky, **self._positions(task, data), **changes)
         if kind == "again":
             return completion(task, *self._recorded_group(task.run_id, data), **changes)
         if kind == "cancel":
@@ -238,6 +244,16 @@ class Engine(RuleBasedStateMachine):
         if kind == "deliver":
             return self._delivery(task, fence, data)
         return CheckWorkflowTask(**fence)
+
+    def _positions(self, task: Task, data: st.DataObject) -> Json:
+        """What a worker reports of message streams: now and then a position that was never appended."""
+        if not data.draw(st.booleans()):
+            return {}
+        owner = (NAMESPACE, self.world.run(task.run_id).workflow_id)
+        streams = [row for key, row in self.world.memory.tables["streams"].items() if key[:2] == owner]
+        beyond = data.draw(st.sampled_from([0] * 9 + [1]))
+        cursors = {s["stream_name"]: data.draw(st.integers(0, s["last_position"])) + beyond for s in streams}
+        return {"cursors": cursors, "waits": data.draw(st.sampled_from([{}, {"a": 0}, {"c": 0}]))}
 
     def _delivery(self, task: Task, fence: Json, data: st.DataObject) -> Input:
         """A cancellation reported into the next call, into a recorded one, or into nothing that is there."""
@@ -372,6 +388,21 @@ class Engine(RuleBasedStateMachine):
         request_id = self.world.new_id() if once else None
         sent = [self.world.signal_input(f"w{number}", name, request_id=request_id) for _ in range(times)]
         self._submit(*sent)
+
+    @rule(number=st.integers(0, 2), stream=st.sampled_from("ab"), ids=st.lists(st.integers(0, 6), max_size=4))
+    def append(self, number: int, stream: str, ids: list[int]) -> None:
+        """Messages, some of them sent twice, some with another content."""
+        self._submit(*[self.world.message_input(f"w{number}", stream, f"m{one // 2}", one == 6) for one in ids])
+
+    @rule(data=st.data(), operation=st.sampled_from(["append", "append", "append", "close", "error"]))
+    def change_output(self, data: st.DataObject, operation: str) -> None:
+        """An operator appends to an output stream, or ends it."""
+        run_id = data.draw(st.sampled_from(sorted(key[0] for key in self.world.memory.tables["runs"])))
+        keys = data.draw(st.lists(st.sampled_from([None, "k", "l"]), min_size=1, max_size=3))
+        items = tuple(NewItem(payload=NULL_BLOB, idempotency_key=key) for key in keys)
+        directive = OutputDirective(operation=operation, stream_name="out", items=items, error_reason="broken")
+        fields = {"run_id": run_id, "namespace": NAMESPACE, "workflow_id": self.world.run(run_id).workflow_id}
+        self._submit(ChangeOutputStream(**fields, directive=directive))
 
     @rule(number=st.integers(0, 2), name=st.sampled_from("xy"), times=st.integers(1, 3), once=st.booleans())
     def update(self, number: int, name: str, times: int, once: bool) -> None:
@@ -571,6 +602,9 @@ def _changes_nothing(change: Input, reply: Reply) -> bool:
         "task_not_found",
         "task_not_claimable",
         "run_not_active",
+        "stream_not_found",
+        "stream_closed",
+        "stream_errored",
     }
     return not is_overdue
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from durable_workflow import serializer
-from durable_workflow.workflow import Replayer, apply_update, commands_to_server_commands
+from durable_workflow.workflow import Replayer, ReplayOutcome, apply_update, commands_to_server_commands
 
 from dw_core.engine.inputs import Input
 from dw_core.engine.rows import TaskKind
@@ -42,10 +42,22 @@ Commands = list[Json]
 BY_NAME: dict[str, Any] = {cls.__workflow_name__: cls for cls in WORKFLOWS}
 
 
+def replay(events: list[Json]) -> ReplayOutcome:
+    """What the SDK's replayer makes of these events."""
+    return Replayer(workflows=ALL_WORKFLOWS).replay(events, payload_codec="avro")
+
+
 def replayed(events: list[Json]) -> Commands:
     """The commands that the SDK's worker would send after these events."""
-    outcome = Replayer(workflows=ALL_WORKFLOWS).replay(events, payload_codec="avro")
-    return commands_to_server_commands(outcome.commands, QUEUE)
+    return commands_to_server_commands(replay(events).commands, QUEUE)
+
+
+def positions(outcome: ReplayOutcome) -> Json:
+    """What the SDK's worker would report of message streams beside its commands."""
+    return {
+        "cursors": {found["stream_name"]: found["through_position"] for found in outcome.message_stream_cursors},
+        "waits": {found["stream_name"]: found["after_position"] for found in outcome.message_stream_waits},
+    }
 
 
 def updated(events: list[Json], update_id: str) -> Json:
@@ -58,9 +70,9 @@ def updated(events: list[Json], update_id: str) -> Json:
 
 
 def comparable(commands: Commands) -> Commands:
-    """Without the values of side effects, which differ at every live execution."""
+    """Without the values of side effects, and without the id of the task, which differ at every live execution."""
     return [
-        {key: value for key, value in command.items() if (command["type"], key) != ("record_side_effect", "result")}
+        {key: value for key, value in command.items() if command["type"] != "record_side_effect" or key == "type"}
         for command in commands
     ]
 
@@ -103,6 +115,8 @@ class Trouble:
         if self._type == "updated" and self._rng.random() < 0.5:
             self.world.update("w", "add", self._rng.randint(1, 9), request_id=self._rng.choice("abcdefgh"))
         self._serve_calls()
+        if self._type == "reads-messages" and self._rng.random() < 0.5:
+            self._append()
         if self._troubled():
             self.world.submit(self.world.start_input(duplicate_policy="use-existing", workflow_type=self._type))
         self.world.later(self._rng.choice([0.01, 1, 5]) if self._rng.random() > self._trouble / 2 else 300)
@@ -126,6 +140,14 @@ class Trouble:
             (value,) = serializer.decode(call.request_payload, codec="avro")
             self.world.end_call(call_id, response_payload=encode_blob(value * 2))
 
+    def _append(self) -> None:
+        """The next message, or one that was sent before: the n-th one carries n."""
+        stream = self.world.memory.tables["streams"].get((NAMESPACE, "w", "in"), {"last_position": 0})
+        number = stream["last_position"] + 1
+        if self._troubled():
+            number = self._rng.randint(1, number)
+        self.world.append("w", "in", f"m{number}", number)
+
     @property
     def current_run_id(self) -> str:
         """The run that the workflow id stands for."""
@@ -144,8 +166,12 @@ class Trouble:
         elif (update_id := update_of(claimed.task)) is not None:
             report = completion(claimed.task, updated(self.world.events(self.run_id), update_id))
         else:
-            sent = replayed(self.world.events(claimed.task.run_id))
-            report = completion(claimed.task, *sent) if sent else failed_task(claimed.task, "", WAITING_FOR_HISTORY)
+            outcome = replay(self.world.events(claimed.task.run_id))
+            sent = commands_to_server_commands(outcome.commands, QUEUE)
+            if sent:
+                report = completion(claimed.task, *sent, **positions(outcome))
+            else:
+                report = failed_task(claimed.task, "", WAITING_FOR_HISTORY)
         if self._troubled():
             self._late.append(report)  # the worker is gone, or so slow that others have taken over
             return

@@ -14,11 +14,14 @@ import msgspec
 
 from dw_core.engine.claims import Claimant
 from dw_core.engine.commands.parse import parse_commands
+from dw_core.engine.commands.stream_fields import OutputDirective, StreamPosition
 from dw_core.engine.decide import decide
 from dw_core.engine.inputs import (
     AcknowledgeCancellation,
     ActivityInput,
+    AppendMessage,
     CancelWorkflow,
+    ChangeOutputStream,
     CheckActivity,
     CheckWorkflowTask,
     ClaimTask,
@@ -257,6 +260,25 @@ class World:
         """Send an update to the current run of a workflow id."""
         return self.submit(self.update_input(workflow_id, name, *arguments, **changes))
 
+    def message_input(
+        self, workflow_id: str = "w", stream: str = "in", message_id: str = "m1", *arguments: Any, **changes: Any
+    ) -> AppendMessage:
+        """A message for a stream of a workflow id."""
+        fields: Json = {"namespace": NAMESPACE, "command_id": self.new_id(), "arguments": encode_blob(list(arguments))}
+        named: Json = {"workflow_id": workflow_id, "stream_name": stream, "message_id": message_id}
+        return AppendMessage(**(named | fields | changes))
+
+    def append(
+        self, workflow_id: str = "w", stream: str = "in", message_id: str = "m1", *arguments: Any, **changes: Any
+    ) -> Reply:
+        """Append a message to a stream of a workflow id."""
+        return self.submit(self.message_input(workflow_id, stream, message_id, *arguments, **changes))
+
+    def change_output(self, run_id: str, directive: OutputDirective, workflow_id: str = "w") -> Reply:
+        """Append to an output stream of a run from outside, or end it."""
+        named: Json = {"run_id": run_id, "namespace": NAMESPACE, "workflow_id": workflow_id}
+        return self.submit(ChangeOutputStream(**named, directive=directive))
+
     def due(self) -> list[Input]:
         """What the sweeps find now."""
         found: list[Input] = []
@@ -492,10 +514,20 @@ def _attempt(task: Task) -> Json:
     return _fence(task) | {"sequence": task.activity_sequence}
 
 
-def completion(task: Task, *commands: Json, **changes: Any) -> CompleteWorkflowTask:
-    """A completion as its handler would submit it."""
-    parsed, errors = parse_commands(commands)
+def completion(
+    task: Task,
+    *commands: Json,
+    cursors: dict[str, int] | None = None,
+    waits: dict[str, int] | None = None,
+    **changes: Any,
+) -> CompleteWorkflowTask:
+    """A completion as its handler would submit it; ``cursors`` and ``waits`` are positions by stream name."""
+    parsed, errors = parse_commands(commands, _positions(cursors), _positions(waits))
     return CompleteWorkflowTask(**(_fence(task) | {"parsed": parsed, "errors": errors or None} | changes))
+
+
+def _positions(named: dict[str, int] | None) -> list[StreamPosition]:
+    return [StreamPosition(stream_name=name, position=position) for name, position in (named or {}).items()]
 
 
 def failed_task(task: Task, message: str, failure_type: str | None = None, **changes: Any) -> FailWorkflowTask:

@@ -101,6 +101,31 @@ LOCAL_ATTEMPTS_MAX = 100
 LOCAL_HEARTBEATS_MAX = 1_000
 """What one report of a local activity may hold (engine §6.14)."""
 
+MESSAGE_STREAMS_MAX = 100
+MESSAGE_BACKLOG_MAX = 4_000
+"""Message streams of one workflow id, as many as a completion can report on; and their messages that are still to be
+consumed, which a run that continues as new takes over in one transaction (engine §6.15)."""
+
+OUTPUT_STREAMS_MAX = 100
+"""Output streams of one run."""
+
+OUTPUT_APPEND_ITEMS_MAX = 500
+OUTPUT_ITEMS_DEFAULT = 10_000
+OUTPUT_ITEMS_MAX = 1_000_000
+"""Items of one append; items an output stream keeps, unless its writer says otherwise, and at most."""
+
+OUTPUT_PAGE_ITEMS_DEFAULT = 100
+OUTPUT_PAGE_ITEMS_MAX = 500
+OUTPUT_WAIT_SECONDS_MAX = 60
+"""A read of an output stream: items of one page, seconds it may wait for one (control-plane §14.2)."""
+
+OUTPUT_RETENTION_SECONDS_DEFAULT = 3_600
+"""How long the items of a closed output stream are kept."""
+
+OUTPUT_TEXT_CHARS_MAX = 191
+PAYLOAD_REFERENCE_CHARS_MAX = 2_048
+"""Characters of the names, keys, types and reasons of output streams; of a reference to a payload kept elsewhere."""
+
 CLEANUP_SECONDS_DEFAULT = 600
 CLEANUP_SECONDS_MAX = 3_600
 """How long a run may clean up after a cooperative cancellation request (control-plane §13.6)."""

@@ -9,7 +9,9 @@ from dw_api_ingress.ending import EndHandlers
 from dw_api_ingress.exporting import ExportHandlers
 from dw_api_ingress.history import HistoryHandlers, WaitForHistory
 from dw_api_ingress.listing import ListingHandlers
+from dw_api_ingress.message_streams import MessageStreamHandlers
 from dw_api_ingress.namespaces import NamespaceHandlers
+from dw_api_ingress.output_streams import OutputStreamHandlers
 from dw_api_ingress.querying import QueryHandlers
 from dw_api_ingress.repairing import RepairHandlers
 from dw_api_ingress.retention import RetentionHandlers
@@ -43,12 +45,14 @@ def control_handlers(
     updates: UpdateHandlers | None = None,
     retention: RetentionStore | None = None,
     wait_for_history: WaitForHistory | None = None,
+    messages: MessageStreamHandlers | None = None,
+    outputs: OutputStreamHandlers | None = None,
 ) -> Handlers:
     """Handlers of the control plane.
 
     ``new_id`` draws ULIDs for runs and commands. ``wait_for_history`` waits for news of a run at most some seconds;
     without it a held history read looks again twice per second. Without ``queries``, ``activities``, ``builds``,
-    ``updates`` or ``services`` their routes answer 501.
+    ``updates``, ``messages``, ``outputs`` or ``services`` their routes answer 501.
     """
     start = StartHandlers(pump, limits, new_id)
     signals = SignalHandlers(pump, runs, limits, new_id)
@@ -67,6 +71,8 @@ def control_handlers(
         **({} if services is None else _service_handlers(*services)),
         **({} if retention is None else _retention(retention)),
         **updating,
+        **({} if messages is None else messages.by_route()),
+        **({} if outputs is None else outputs.by_route()),
         **jobs,
         **fleet,
         "workflow_start": start.start,

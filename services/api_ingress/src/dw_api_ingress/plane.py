@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dw_api_ingress.answers import watch_answers
 from dw_api_ingress.handlers import control_handlers
+from dw_api_ingress.message_streams import MessageStreamHandlers
+from dw_api_ingress.output_streams import OutputStreamHandlers
 from dw_api_ingress.querying import QueryHandlers, QuerySettings
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
@@ -11,6 +13,7 @@ from dw_api_ingress.service_results import ServiceResults
 from dw_api_ingress.updating import UpdateHandlers, UpdateSettings
 from dw_api_ingress.validating import ValidationSettings, Validator
 from dw_api_ingress.watching import Watching
+from dw_core.engine.output_streams import OUTPUT_NEWS
 from dw_core.engine.update_tasks import caller_key
 from dw_core.leases.durations import query_lease_seconds
 from dw_core.limits import UPDATE_WAIT_MAX_SECONDS
@@ -24,6 +27,7 @@ from dw_runtime.store.reads.namespaces import NamespaceReads
 from dw_runtime.store.reads.queries import QueryReads
 from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
+from dw_runtime.store.reads.streams import StreamReads
 from dw_runtime.store.reads.updates import UpdateReads
 
 
@@ -39,6 +43,10 @@ def control_plane(node: Node) -> Handlers:
     outcomes = Watching("updates", updates.settled)
     node.join("updates", outcomes)
     node.listen(caller_key(node.holder), outcomes.wake)
+    streams = StreamReads(node.database)
+    ends = Watching("output-streams", streams.news)
+    node.join("output-streams", ends)
+    node.listen(OUTPUT_NEWS, ends.wake)
     stale_after = node.settings.workers.stale_after_seconds
     runs = RunReads(node.database, stale_after_seconds=stale_after)
     validator = Validator(
@@ -58,6 +66,8 @@ def control_plane(node: Node) -> Handlers:
         pump=node.pump,
         limits=node.limits,
         new_id=new_id,
+        messages=MessageStreamHandlers(node.pump, streams, node.metrics, new_id),
+        outputs=OutputStreamHandlers(node.pump, streams, ends, node.metrics),
         queries=QueryHandlers(
             node.database,
             answers,

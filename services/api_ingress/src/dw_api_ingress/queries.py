@@ -51,3 +51,14 @@ def flag(query: Mapping[str, str], name: str) -> bool:
     if given in ("", "false", "0"):
         return False
     raise Invalid({name: ["must be true or false"]})
+
+
+def whole_number(query: Mapping[str, str], name: str, *, default: int, maximum: int, minimum: int = 0) -> int:
+    """An integer parameter within its bounds; raises ``Invalid`` for anything else."""
+    given = query.get(name)
+    if not given:
+        return default
+    value = int(given) if given.isascii() and given.isdigit() and len(given) <= 16 else minimum - 1
+    if not minimum <= value <= maximum:
+        raise Invalid({name: [f"must be an integer from {minimum} to {maximum}"]})
+    return value

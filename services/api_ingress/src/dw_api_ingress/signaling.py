@@ -7,8 +7,10 @@ from dw_api_ingress.command_arguments import read_arguments
 from dw_api_ingress.commands import scope, settle_command
 from dw_api_ingress.operation_names import check_operation_name
 from dw_core.engine.inputs import SignalWorkflow
+from dw_core.engine.message_streams import MESSAGE_SIGNAL
 from dw_core.ids import NewId
 from dw_core.limits import Limits
+from dw_core.protocol.problems import Invalid
 from dw_core.protocol.requests_control import WorkflowSignal
 from dw_runtime.http.call import Call, Reply
 from dw_runtime.pump.pump import Pump
@@ -29,6 +31,8 @@ class SignalHandlers:
         body: WorkflowSignal = call.body
         name = call.params["signal_name"]
         check_operation_name("signal_name", name, self._limits.max_operation_name_length)
+        if name == MESSAGE_SIGNAL:
+            raise Invalid({"signal_name": ["is reserved; append to a message stream instead"]})
         arguments, named = read_arguments(body.input)
         command = SignalWorkflow(
             namespace=call.namespace,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from dw_core.engine.commands.stream_fields import StreamPosition
 from dw_core.engine.sticky import StickyClaim
 from dw_core.protocol.requests_worker import WorkflowTaskDeliverCancellation
 from dw_matching.seats import Poll
@@ -42,8 +43,14 @@ class WorkflowTaskBridge(Protocol):
         attempt: int,
         commands: Sequence[dict[str, Any]],
         sticky: StickyClaim | None = None,
+        cursors: Sequence[StreamPosition] = (),
+        waits: Sequence[StreamPosition] = (),
     ) -> dict[str, Any]:
-        """Apply commands and close the task; ``sticky`` says that the worker keeps the run's history."""
+        """Apply commands and close the task.
+
+        ``sticky`` says that the worker keeps the run's history; ``cursors`` how far it has consumed message streams,
+        ``waits`` behind which positions of them it waits.
+        """
 
     async def fail(
         self,

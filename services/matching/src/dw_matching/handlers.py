@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from dw_core.engine.cancellation import CAPABILITY
+from dw_core.engine.commands.stream_fields import StreamPosition
 from dw_core.engine.sticky import StickyClaim
 from dw_core.engine.transition import Rejection
 from dw_core.history.paging import decode_page_token
@@ -43,6 +44,9 @@ from dw_matching.seats import Poll
 from dw_matching.workflow_bridge import WorkflowTasks
 from dw_runtime.http.call import Call, Handlers, Reply
 from dw_runtime.pump.claims import LEASES_UNLIMITED
+
+MESSAGE_STREAMS_MINOR = 15
+"""The worker protocol in which completions report on message streams (worker-plane §2)."""
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -278,7 +282,9 @@ class WorkerHandlers:
     async def complete_workflow_task(self, call: Call) -> Reply:
         """Apply the commands of a workflow task."""
         request: WorkflowTaskComplete = call.body
-        _refuse_unsupported(request)
+        if (request.cursors or request.waits) and call.protocol_minor < MESSAGE_STREAMS_MINOR:
+            message = "Message streams need worker protocol 1.15."
+            raise Problem("message_streams_unavailable", message, outcome="rejected", recorded=False)
         task_id = call.params["task_id"]
         return Reply(
             await self._workflow_tasks.complete(
@@ -288,6 +294,8 @@ class WorkerHandlers:
                 request.workflow_task_attempt,
                 request.commands,
                 self._sticky(request.sticky_cache),
+                [StreamPosition(stream_name=c.stream_name, position=c.through_position) for c in request.cursors],
+                [StreamPosition(stream_name=w.stream_name, position=w.after_position) for w in request.waits],
             )
         )
 
@@ -411,14 +419,3 @@ class Ending:
 def _refuse(rejection: Rejection | None) -> NoReturn:
     assert rejection is not None, "only a refusal ends here"
     raise Problem(rejection.reason, rejection.message, **rejection.fields)
-
-
-def _refuse_unsupported(request: WorkflowTaskComplete) -> None:
-    """Stream fields need a capability that is not advertised (worker-plane §8.8)."""
-    if request.message_stream_cursors or request.message_stream_waits:
-        raise Problem(
-            "message_streams_unavailable",
-            "This server does not support message streams.",
-            outcome="rejected",
-            recorded=False,
-        )

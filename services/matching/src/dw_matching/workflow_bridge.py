@@ -10,6 +10,7 @@ import structlog
 
 from dw_core.engine.commands.parse import parse_commands
 from dw_core.engine.commands.parsed import Parsed
+from dw_core.engine.commands.stream_fields import StreamPosition
 from dw_core.engine.inputs import (
     CheckWorkflowTask,
     CompleteWorkflowTask,
@@ -138,10 +139,12 @@ class WorkflowTasks:
         attempt: int,
         commands: Sequence[dict[str, Any]],
         sticky: StickyClaim | None = None,
+        cursors: Sequence[StreamPosition] = (),
+        waits: Sequence[StreamPosition] = (),
     ) -> dict[str, Any]:
         """Apply commands; see the protocol."""
         fence = _fence(namespace, task_id, lease_owner, attempt)
-        parsed, errors = parse_commands(commands)
+        parsed, errors = parse_commands(commands, cursors, waits)
         if parsed is not None and parsed.required_capabilities:
             await self._require(namespace, lease_owner, parsed)
         return await self._report(CompleteWorkflowTask(**fence, parsed=parsed, errors=errors, sticky=sticky))

@@ -6,6 +6,7 @@ from dw_runtime.node.node import Node
 from dw_runtime.process.role import Application
 from dw_runtime.settings import Settings
 from dw_runtime.sweeps import Sweeper
+from dw_scheduler.output_expiry import OutputExpiry
 from dw_scheduler.retention import Retention
 from dw_scheduler.timers import TimerClock
 
@@ -28,6 +29,8 @@ class SchedulerRole:
             is_for_deadlines=True,
         )
         self._timers = TimerClock(self._node.database, self._node.pump, holder=self._node.holder)
+        self._expiry = OutputExpiry(self._node.database)
+        self._node.join("output-expiry", self._expiry)
         self._retention = Retention(self._node.database, self._node.metrics)
         loops = {"sweeper": self._sweeper, "timers": self._timers, "retention": self._retention}
         self.app: Application = self._node.serve({}, loops)

@@ -14,7 +14,9 @@ from dw_core.engine.delivering import decide_acknowledge, decide_deliver
 from dw_core.engine.history_limits import decide_overfull
 from dw_core.engine.inputs import (
     AcknowledgeCancellation,
+    AppendMessage,
     CancelWorkflow,
+    ChangeOutputStream,
     CheckActivity,
     CheckWorkflowTask,
     ClaimTask,
@@ -43,6 +45,8 @@ from dw_core.engine.inputs import (
     UnblockRun,
     UpdateWorkflow,
 )
+from dw_core.engine.message_streams import decide_append
+from dw_core.engine.output_streams import decide_output
 from dw_core.engine.releases import decide_release
 from dw_core.engine.renewals import decide_renew
 from dw_core.engine.repairs import decide_repair, decide_unblock
@@ -91,6 +95,10 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
             return decide_sweep(snapshot, change, now)
         case SignalWorkflow():
             return decide_signal(snapshot, change, now, limits)
+        case AppendMessage():
+            return decide_append(snapshot, change, now, limits)
+        case ChangeOutputStream():
+            return decide_output(snapshot, change, now)
         case CancelWorkflow() | TerminateWorkflow():
             return decide_end(snapshot, change, now)
         case RepairWorkflow():

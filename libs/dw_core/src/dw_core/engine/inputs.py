@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from dw_core.engine.commands.parsed import Parsed
+from dw_core.engine.commands.stream_fields import OutputDirective
 from dw_core.engine.rows import Details, RetryPolicy, Timeouts
 from dw_core.engine.sticky import StickyClaim
 
@@ -25,6 +26,7 @@ class Need(enum.Flag):
     CONTRACT = enum.auto()
     DETAILS = enum.auto()
     DELIVERIES = enum.auto()
+    STREAMS = enum.auto()
 
 
 class RunInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,6 +147,16 @@ class UpdateWorkflow(CommandInput, frozen=True, kw_only=True):
     service_call_id: str | None = None
 
 
+class AppendMessage(CommandInput, frozen=True, kw_only=True):
+    """Append a message to a stream (control-plane §14.1); ``arguments`` is the blob of a list."""
+
+    NEEDS: ClassVar[Need] = Need.STREAMS
+
+    stream_name: str
+    message_id: str
+    arguments: str
+
+
 class TerminateWorkflow(CommandInput, frozen=True, kw_only=True):
     """Close the current run at once (control-plane §13.5)."""
 
@@ -213,7 +225,8 @@ class CompleteWorkflowTask(WorkflowTaskInput, frozen=True, kw_only=True):
         if self.parsed is None:
             return Need.INBOX
         closes = Need.OPEN_WORK if self.parsed.is_terminal else Need.NOTHING
-        return Need.INBOX | closes | (Need.DETAILS if self.parsed.may_open_runs else Need.NOTHING)
+        streams = Need.STREAMS if self.parsed.reports_streams or self.parsed.may_be_succeeded else Need.NOTHING
+        return Need.INBOX | closes | streams | (Need.DETAILS if self.parsed.may_open_runs else Need.NOTHING)
 
 
 class DeliverCancellation(WorkflowTaskInput, frozen=True, kw_only=True):
@@ -308,7 +321,14 @@ class FireTimer(RunInput, frozen=True, kw_only=True):
 class TimeOutRun(RunInput, frozen=True, kw_only=True):
     """A run past its deadline, or past the end of its cleanup, seen by a sweeper; re-checked under the lock."""
 
-    NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_WORK | Need.DETAILS
+    NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_WORK | Need.DETAILS | Need.STREAMS
+
+
+class ChangeOutputStream(RunInput, frozen=True, kw_only=True):
+    """Append to an output stream of a run, or end it, from outside (control-plane §14.2); also of a closed run."""
+
+    workflow_id: str
+    directive: OutputDirective
 
 
 class EndOverfullRun(RunInput, frozen=True, kw_only=True):

@@ -58,18 +58,23 @@ def open_run(
     available_at: datetime | None = None,
     handed: Handed | None = None,
     carried: Sequence[InboxEvent] = (),
+    messages: Sequence[InboxEvent] = (),
 ) -> Transition:
     """A run that another one has caused; its first task can be claimed from ``available_at`` on.
 
     ``members`` say in ``WorkflowStarted`` where the run comes from. ``handed`` was accepted for its predecessor, which
-    had no time to see it; ``carried`` is the cancellation request that it had no time to see.
+    had no time to see it; ``carried`` is the cancellation request that it had no time to see, ``messages`` what its
+    message streams still hold.
     """
     writer = RunWriter(Snapshot(run=run), now)
     writer.transition.details = details
     writer.transition.is_new_run = True
     writer.append("WorkflowStarted", identity(run, details) | started(run, details) | members, wake={})
+    for event in messages:
+        writer.append_buffered(event)
     if handed is not None:
         take_on(writer, handed)
+    writer.run.pending_signal_count += sum(event.workflow_command_id is not None for event in messages)
     for event in carried:
         writer.append_buffered(event)
     if available_at is not None:

@@ -23,6 +23,7 @@ from dw_core.engine.rows import (
     Timer,
     VersionMarker,
 )
+from dw_core.engine.stream_rows import MessageStream, OutputStream, StreamMessage
 from dw_core.engine.transition import Transition
 from dw_core.engine.update_rows import OfferedContract, Update
 from dw_core.services.rows import Operation, OperationKey, ServiceCall
@@ -35,6 +36,9 @@ class Snapshot(msgspec.Struct, kw_only=True):
     ``receipts`` and ``attempts`` are answers already given, ``kept`` commands by the request ids that inputs repeat,
     ``deliveries`` what other runs have left for this one, ``details`` what its start has fixed, ``metadata`` and the
     ``attribute_types`` of the namespace are there for updates of them. ``updates`` are the open ones by id,
+    ``streams`` are all message streams of the workflow id, ``messages`` the named or unconsumed ones by their key,
+    ``has_no_reader`` says that workers are there for a new message and none of them understands message streams,
+    ``outputs`` all output streams of the run, ``output_items`` offsets by the key of an item that may be repeated.
     ``contract`` what the run declared at its start, ``offered`` what a new run would. ``operations`` and
     ``service_calls`` (by id) are there for commands that call them and for runs that answer calls. :meth:`fold`
     replaces rows by a transition's after images, so that the next input of the same batch decides on what the previous
@@ -61,6 +65,11 @@ class Snapshot(msgspec.Struct, kw_only=True):
     attribute_types: dict[str, str] = {}
     operations: dict[OperationKey, Operation] = {}
     service_calls: dict[str, ServiceCall] = {}
+    streams: dict[str, MessageStream] = {}
+    messages: dict[str, StreamMessage] = {}
+    has_no_reader: bool = False
+    outputs: dict[str, OutputStream] = {}
+    output_items: dict[str, int] = {}
 
     @property
     def workflow_task(self) -> Task | None:
@@ -105,6 +114,10 @@ class Snapshot(msgspec.Struct, kw_only=True):
         self.attempts.update(((a.sequence, a.attempt), a) for a in closed)
         self.metadata = transition.metadata or self.metadata
         self.attribute_types.update((known.name, known.type) for known in transition.attribute_types)
+        self.streams.update(transition.streams)
+        self.messages.update((message.key, message) for message in transition.messages)
+        self.outputs.update(transition.outputs)
+        self.output_items.update((i.key, i.item_offset) for i in transition.output_items if i.key is not None)
         if transition.inbox_taken:
             self.inbox = []
         self.inbox = [*self.inbox, *transition.inbox_added]

@@ -11,6 +11,7 @@ import msgspec
 from dw_core.engine.cancellation import carry_over
 from dw_core.engine.children import parent_members, run_members, tell_parent
 from dw_core.engine.commands.parsed import ContinueAsNew
+from dw_core.engine.message_streams import carry_messages
 from dw_core.engine.opening import deadline, open_run
 from dw_core.engine.rows import Details, InboxEvent, ParentCall, Run
 from dw_core.engine.service_calls import hand_over_calls
@@ -29,8 +30,9 @@ def succeed(writer: RunWriter, command: ContinueAsNew, arrived: Sequence[InboxEv
     follower = _follower(writer, command, writer.now, run.parent)
     details = _details(writer, follower, command)
     members = {"continued_from_run_id": run.run_id} | parent_members(follower)
+    messages = carry_messages(writer, follower, {event.workflow_command_id for event in arrived})
     handed, carried = hand_over(writer, follower, arrived), carry_over(run, follower)
-    spawned = open_run(follower, details, members, writer.now, handed=handed, carried=carried)
+    spawned = open_run(follower, details, members, writer.now, handed=handed, carried=carried, messages=messages)
     writer.transition.spawned.append(spawned)
     tell_parent(writer, "child_continued", _about(follower, details))
     return follower
@@ -59,7 +61,9 @@ def retry(writer: RunWriter, *error_types: str | None) -> bool:
     details = _details(writer, follower, ContinueAsNew())
     tried = {"retry_attempt": parent.attempt, "retry_of_child_workflow_run_id": run.run_id}
     members = tried | parent_members(follower)
-    writer.transition.spawned.append(open_run(follower, details, members, writer.now, available_at=due))
+    messages = carry_messages(writer, follower)
+    spawned = open_run(follower, details, members, writer.now, available_at=due, messages=messages)
+    writer.transition.spawned.append(spawned)
     tell_parent(writer, "child_continued", _about(follower, details) | tried | {"retry_backoff_seconds": pause})
     return True
 

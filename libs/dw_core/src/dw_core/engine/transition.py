@@ -25,6 +25,7 @@ from dw_core.engine.rows import (
     Timer,
     VersionMarker,
 )
+from dw_core.engine.stream_rows import MessageStream, OutputItem, OutputStream, StreamMessage
 from dw_core.engine.update_rows import Update
 from dw_core.services.rows import ServiceChanges
 
@@ -53,6 +54,7 @@ class Transition(msgspec.Struct, kw_only=True):
     to None when the task has closed. ``created`` lists the numbers that are new in this transition;
     ``acknowledged`` are closed attempts whose ``cancellation`` has changed. ``spawned`` are the runs that this one has
     started: children and successors. ``deliveries`` are for other runs, ``services`` what changes about service calls.
+    ``streams`` and ``outputs`` are after images of message streams and output streams by name.
     """
 
     run: Run
@@ -79,6 +81,10 @@ class Transition(msgspec.Struct, kw_only=True):
     commands: list[Command] = []
     metadata: Metadata | None = None
     attribute_types: list[AttributeType] = []
+    streams: dict[str, MessageStream] = {}
+    messages: list[StreamMessage] = []
+    outputs: dict[str, OutputStream] = {}
+    output_items: list[OutputItem] = []
     inbox_added: list[InboxEvent] = []
     inbox_taken: bool = False
     deliveries: list[Delivery] = []
@@ -97,7 +103,7 @@ class Transition(msgspec.Struct, kw_only=True):
     def changes_anything(self) -> bool:
         """False for a reply that was read and not decided: a status, or an answer given before."""
         rows = (self.events, self.tasks, self.timers, self.commands, self.inbox_added, self.attempts, self.acknowledged)
-        return self.is_new_run or any(rows) or bool(self.deliveries_taken)
+        return self.is_new_run or any(rows) or bool(self.deliveries_taken or self.streams or self.outputs)
 
 
 Outcome = Transition | Rejection

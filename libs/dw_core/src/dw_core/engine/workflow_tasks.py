@@ -17,6 +17,7 @@ from dw_core.engine.inputs import (
     FailWorkflowTask,
     HeartbeatWorkflowTask,
 )
+from dw_core.engine.message_streams import refuse_positions
 from dw_core.engine.ownership import guard, identify, settled_elsewhere
 from dw_core.engine.rows import Receipt, Run, Task, TaskState
 from dw_core.engine.snapshot import Snapshot
@@ -109,7 +110,7 @@ def decide_complete(snapshot: Snapshot, report: CompleteWorkflowTask, now: datet
             "The run has passed its deadline.",
             identify(report) | {"outcome": "rejected", "recorded": False},
         )
-    refused = refuse_claim(writer.run, report.sticky, report.lease_owner)
+    refused = refuse_claim(writer.run, report.sticky, report.lease_owner) or refuse_positions(snapshot, report.parsed)
     if refused is not None:
         return _refuse(report, refused)
     if update_of(held) is not None:

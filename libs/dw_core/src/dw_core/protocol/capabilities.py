@@ -138,6 +138,13 @@ def _recorded_in_history() -> dict[str, Any]:
             "history_field": "attribute_types",
             "legacy_history_rule": "absent_metadata_is_unknown_type_identity",
         },
+        "message_streams": {
+            "schema": "durable-workflow.v2.message-streams.contract",
+            "version": 1,
+            "capability_flag": "message_streams",
+            "minimum_worker_protocol_version": "1.15",
+            "supported": True,
+        },
         "local_activities": {
             "schema": "durable-workflow.v2.local-activity.contract",
             "version": 1,
@@ -183,6 +190,5 @@ def synchronous_update_validation() -> dict[str, Any]:
 def _not_yet() -> dict[str, Any]:
     """The keys the published document requires although the feature is not there (worker-plane §3.3)."""
     return {
-        "message_streams": {"supported": False},
         "condition_wait_occurrence_identity": {"supported": False},
     }

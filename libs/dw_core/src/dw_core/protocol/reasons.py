@@ -105,6 +105,14 @@ REASONS: dict[str, int] = {
     "operation_has_service_calls": 409,
     "service_call_terminal": 409,
     "cancellation_not_allowed": 409,
+    # streams
+    "message_identity_conflict": 409,
+    "message_stream_not_supported": 409,
+    "stream_not_found": 404,
+    "invalid_stream_name": 400,
+    "stream_closed": 409,
+    "stream_errored": 409,
+    "stream_full": 429,
     # cancellation
     "active_claim_cancellation_not_supported": 409,
     "activity_cancellation_policy_not_supported": 409,

@@ -8,7 +8,13 @@ import msgspec
 from msgspec import Meta
 
 from dw_core.engine.rows import STANDALONE_ACTIVITY
-from dw_core.limits import CLEANUP_SECONDS_MAX, SECONDS_MAX
+from dw_core.limits import (
+    CLEANUP_SECONDS_MAX,
+    OUTPUT_APPEND_ITEMS_MAX,
+    OUTPUT_ITEMS_MAX,
+    OUTPUT_TEXT_CHARS_MAX,
+    SECONDS_MAX,
+)
 from dw_core.protocol.fields import Name255, Positive, Seconds, WorkflowId
 from dw_core.protocol.problems import Invalid
 
@@ -121,6 +127,28 @@ class WorkflowSignal(msgspec.Struct, frozen=True, kw_only=True):
     input: Any = None
     request_id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
     observability_context: dict[str, Any] | None = None
+
+
+class MessageAppend(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST …/message-streams/{stream_name}/messages`` (control-plane §14.1)."""
+
+    message_id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,191}\Z")]
+    input: Any = None
+    request_id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+
+
+class OutputAppend(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST …/streams/{stream_name}/items`` (control-plane §14.2); the items are read one by one."""
+
+    items: Annotated[list[dict[str, Any]], Meta(min_length=1, max_length=OUTPUT_APPEND_ITEMS_MAX)]
+    max_pending_items: Annotated[int, Meta(ge=1, le=OUTPUT_ITEMS_MAX)] | None = None
+
+
+class OutputClose(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST …/streams/{stream_name}/close`` (control-plane §14.2); with ``error_reason`` the stream has failed."""
+
+    error_reason: Annotated[str, Meta(min_length=1, max_length=OUTPUT_TEXT_CHARS_MAX)] | None = None
+    retention_seconds: Seconds | None = None
 
 
 class WorkflowTerminate(msgspec.Struct, frozen=True, kw_only=True):

@@ -145,6 +145,16 @@ class WorkflowTaskComplete(msgspec.Struct, frozen=True, kw_only=True):
     message_stream_waits: Annotated[list[StreamWait], Meta(max_length=100)] | None = None
     sticky_cache: StickyCache | None = None
 
+    @property
+    def cursors(self) -> list[StreamCursor]:
+        """How far message streams have been consumed."""
+        return self.message_stream_cursors or []
+
+    @property
+    def waits(self) -> list[StreamWait]:
+        """The message streams that the run waits for."""
+        return self.message_stream_waits or []
+
 
 class WorkflowTaskFailure(msgspec.Struct, frozen=True, kw_only=True):
     """Why a workflow task could not be completed."""

@@ -6,6 +6,9 @@ import msgspec
 
 from dw_core.protocol.requests_control import (
     ActivityStart,
+    MessageAppend,
+    OutputAppend,
+    OutputClose,
     WorkflowCancel,
     WorkflowQuery,
     WorkflowRepair,
@@ -110,12 +113,30 @@ COMMANDS = (
 STREAMS = (
     _gated("GET", f"{_ONE}/message-streams", "message_stream_list", "List message streams"),
     _gated("GET", f"{_ONE}/message-streams/{{stream_name}}", "message_stream_describe", "Describe a message stream"),
-    _gated("POST", f"{_ONE}/message-streams/{{stream_name}}/messages", "message_stream_append", "Append a message"),
+    _gated(
+        "POST",
+        f"{_ONE}/message-streams/{{stream_name}}/messages",
+        "message_stream_append",
+        "Append a message",
+        request=MessageAppend,
+    ),
     _gated("GET", _OUTPUT, "output_stream_list", "List output streams"),
     _gated("GET", f"{_OUTPUT}/{{stream_name}}", "output_stream_describe", "Describe an output stream"),
     _gated("GET", f"{_OUTPUT}/{{stream_name}}/items", "output_stream_read", "Read items, wait for more", is_poll=True),
-    _gated("POST", f"{_OUTPUT}/{{stream_name}}/items", "output_stream_append", "Append items"),
-    _gated("POST", f"{_OUTPUT}/{{stream_name}}/close", "output_stream_close", "Close an output stream"),
+    _gated(
+        "POST",
+        f"{_OUTPUT}/{{stream_name}}/items",
+        "output_stream_append",
+        "Append items",
+        request=OutputAppend,
+    ),
+    _gated(
+        "POST",
+        f"{_OUTPUT}/{{stream_name}}/close",
+        "output_stream_close",
+        "Close an output stream",
+        request=OutputClose,
+    ),
 )
 
 IMPORTS = (

@@ -11,6 +11,7 @@ from datetime import datetime
 import msgspec
 
 from dw_core.engine.claims import decide_claim
+from dw_core.engine.output_streams import OUTPUT_NEWS
 from dw_core.engine.rows import Activity, Task, TaskKind, TaskState
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import WakeKey
@@ -139,6 +140,7 @@ def ready_tasks(writes: WriteSet, now: datetime) -> tuple[dict[TaskKey, WakeKey]
 
 
 def waiting_callers(writes: WriteSet) -> set[WakeKey]:
-    """The processes that wait for an update which a batch has settled."""
+    """The processes that wait for an update which a batch has settled, and all that read the ends of output streams."""
     settled = [*writes.updates.values(), *writes.new_updates.values()]
-    return {caller_key(u.caller) for u in settled if u.closed_at is not None and u.caller is not None}
+    callers = {caller_key(u.caller) for u in settled if u.closed_at is not None and u.caller is not None}
+    return callers | ({OUTPUT_NEWS} if writes.outputs else set())

@@ -50,6 +50,7 @@ from dw_core.engine.update_rows import OfferedContract, Update
 from dw_core.limits import COMMAND_CONTRACT_SILENCE_SECONDS
 from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call, Rows, Transaction
+from dw_runtime.store.loading_streams import fill_streams, stream_calls
 from dw_runtime.store.services import load_services
 
 InstanceKey = tuple[str, str]
@@ -109,6 +110,8 @@ class Loaded(msgspec.Struct):
         for spawned in outcome.spawned:
             run = spawned.run
             opened = self.by_run.setdefault(run.run_id, Snapshot(kept=snapshot.kept))
+            if run.workflow_id == outcome.run.workflow_id:
+                opened.streams, opened.messages = dict(snapshot.streams), dict(snapshot.messages)
             opened.fold(spawned)
             touched[run.run_id] = opened
             if run.run_number > 1:
@@ -145,7 +148,10 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
     updates = [i for i in batch if isinstance(i, CompleteWorkflowTask) and i.parsed and i.parsed.updates_metadata]
     if updates:
         calls.append(_metadata_call(updates))
+    streams = stream_calls(batch)
+    calls += streams
     found = await transaction.ask(calls)
+    found, in_streams = found[: len(calls) - len(streams)], found[len(calls) - len(streams) :]
     metadata = found.pop() if updates else ()
     *_, ((runs,),), ((now, *parts, contracts, offered, kept, repeated),) = found
     by_run = {change.run_id: Snapshot() for change in batch if isinstance(change, RunInput)}
@@ -158,6 +164,7 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
         by_instance.setdefault(key, Snapshot())
     _fill(by_run, parts)
     _fill_metadata(by_run, metadata)
+    fill_streams([*by_instance.values(), *by_run.values()], streams, in_streams)
     _fill_contracts(by_run, by_instance, contracts, offered)
     for command in _decode_commands(kept or b"[]"):
         snapshot = by_instance[command.namespace, command.workflow_id]

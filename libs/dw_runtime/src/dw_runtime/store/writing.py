@@ -22,6 +22,7 @@ from dw_core.engine.rows import (
     Timer,
     VersionMarker,
 )
+from dw_core.engine.stream_rows import MessageStream, OutputItem, OutputStream, StreamMessage
 from dw_core.engine.transition import Transition
 from dw_core.engine.update_rows import Update
 from dw_core.services.rows import ServiceChanges
@@ -59,6 +60,10 @@ class WriteSet(msgspec.Struct):
     commands: list[Command] = []
     metadata: dict[str, Metadata] = {}
     attribute_types: list[AttributeType] = []
+    streams: dict[tuple[str, str, str], MessageStream] = {}
+    messages: list[StreamMessage] = []
+    outputs: dict[tuple[str, str], OutputStream] = {}
+    output_items: list[OutputItem] = []
     emptied: dict[str, None] = {}
     inbox: dict[str, list[InboxEvent]] = {}
     deliveries: list[Delivery] = []
@@ -104,6 +109,11 @@ class WriteSet(msgspec.Struct):
         for update_id, update in transition.updates.items():
             is_new = update_id in transition.created_updates or update_id in self.new_updates
             (self.new_updates if is_new else self.updates)[update_id] = update
+        for name, stream in transition.streams.items():
+            self.streams[run.namespace, run.workflow_id, name] = stream
+        self.messages.extend(transition.messages)
+        self.outputs.update(((run_id, name), output) for name, output in transition.outputs.items())
+        self.output_items.extend(transition.output_items)
         if transition.inbox_taken:
             self.inbox.pop(run_id, None)
             self.emptied[run_id] = None
@@ -188,6 +198,14 @@ class WriteSet(msgspec.Struct):
             calls.append(("write_metadata", encode_rows(self.metadata.values())))
         if self.attribute_types:
             calls.append(("fix_attribute_types", encode_rows(self.attribute_types)))
+        if self.streams:
+            calls.append(("write_streams", encode_rows(self.streams.values())))
+        if self.messages:
+            calls.append(("record_messages", encode_rows(self.messages)))
+        if self.outputs:
+            calls.append(("write_outputs", encode_rows(self.outputs.values())))
+        if self.output_items:
+            calls.append(("append_outputs", encode_rows(self.output_items)))
         if buffered:
             calls.append(("fill_inboxes", encode_rows(buffered)))
         if self.services is not None:

@@ -155,6 +155,22 @@ UPDATE_VALIDATION_SECONDS: Final = MetricSpec(
     buckets=_SECONDS,
 )
 
+STREAM_MESSAGE_OUTCOMES: Final = ("accepted", "duplicate", "refused")
+"""What the sender of a message was told."""
+
+STREAM_MESSAGES: Final = MetricSpec(
+    name="dw_stream_messages_total",
+    kind="counter",
+    help="Messages sent to message streams, by what their senders were told.",
+    labels={"outcome": ", ".join(STREAM_MESSAGE_OUTCOMES)},
+)
+STREAM_READ_WAIT_SECONDS: Final = MetricSpec(
+    name="dw_output_stream_read_wait_seconds",
+    kind="histogram",
+    help="How long readers at the end of an output stream were held until there was an item, or their time was over.",
+    buckets=_SECONDS,
+)
+
 METRICS: Final = (
     REQUEST_SECONDS,
     REQUESTS_IN_FLIGHT,
@@ -178,6 +194,8 @@ METRICS: Final = (
     SERVICE_ATTEMPTS,
     UPDATE_SECONDS,
     UPDATE_VALIDATION_SECONDS,
+    STREAM_MESSAGES,
+    STREAM_READ_WAIT_SECONDS,
 )
 """Every metric, in the order of the reference page."""
 
@@ -218,6 +236,9 @@ class Metrics:
         updates, validations = self._histogram(UPDATE_SECONDS), self._histogram(UPDATE_VALIDATION_SECONDS)
         self.update_seconds = {outcome: updates.labels(outcome) for outcome in UPDATE_OUTCOMES}
         self.update_validation_seconds = {outcome: validations.labels(outcome) for outcome in VALIDATION_OUTCOMES}
+        messages = self._counter(STREAM_MESSAGES)
+        self.stream_messages = {outcome: messages.labels(outcome) for outcome in STREAM_MESSAGE_OUTCOMES}
+        self.stream_read_wait_seconds = self._histogram(STREAM_READ_WAIT_SECONDS)
 
         attempts = self._counter(SERVICE_ATTEMPTS)
         self.service_attempts = {outcome: attempts.labels(outcome) for outcome in SERVICE_OUTCOMES}

@@ -29,7 +29,9 @@ from dw_core.engine.commands.parsed import (
 )
 from dw_core.engine.history_limits import exceeded
 from dw_core.engine.local_activities import record_local_activity
+from dw_core.engine.message_streams import advance_streams
 from dw_core.engine.metadata_updates import refuse_metadata, update_memo, update_search_attributes
+from dw_core.engine.output_streams import recorded, write_outputs
 from dw_core.engine.rows import Activity, Group, Run, Task, TaskKind, VersionMarker
 from dw_core.engine.selections import add_leaf, new_selection
 from dw_core.engine.service_calls import refuse_second_wait, start_service_operation
@@ -53,17 +55,19 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
         return invalid_commands(misplaced)
     if _is_resent_group(writer.snapshot, batch) or is_spurious(writer.run, task, batch):
         return None
+    source = task_id(task.run_id, task.task_number)
     refused = (
         _over_limit(writer, batch, limits)
         or _conflicting_marker(writer.snapshot, batch)
         or refuse_metadata(writer.snapshot, batch, limits)
         or unknown_members(writer.snapshot, batch)
         or refuse_second_wait(writer.run, any(not c.is_answered_at_once for c in batch.service_operations))
+        or write_outputs(writer, batch, source)
     )
     if refused is not None:
         return refused
     close_wait(writer)
-    source = task_id(task.run_id, task.task_number)
+    advance_streams(writer, batch)
     newest: int | None = None
     for command in batch.commands:
         match command:
@@ -263,11 +267,10 @@ def _open_wait(writer: RunWriter, command: OpenConditionWait, source: str) -> No
 
 
 def _record_side_effect(writer: RunWriter, command: RecordSideEffect, source: str) -> int:
-    return writer.append(
-        "SideEffectRecorded",
-        {"sequence": _next_sequence(writer), "result": command.result, "payload_codec": "avro"},
-        workflow_task_id=source,
-    )
+    payload: dict[str, Any] = {"sequence": _next_sequence(writer), "result": command.result, "payload_codec": "avro"}
+    if command.output is not None:
+        payload["workflow_stream"] = recorded(command.output)
+    return writer.append("SideEffectRecorded", payload, workflow_task_id=source)
 
 
 def _record_version_marker(writer: RunWriter, command: RecordVersionMarker, source: str) -> int | None:

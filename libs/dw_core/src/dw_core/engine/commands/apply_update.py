@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dw_core.engine.commands.metadata_fields import MEMO_FIELD
 from dw_core.engine.commands.parsed import UPDATES, CompleteUpdate, FailUpdate, Parsed
+from dw_core.engine.message_streams import advance_streams
 from dw_core.engine.rows import Task
 from dw_core.engine.transition import Rejection
 from dw_core.engine.update_outcomes import complete_update, fail_update
@@ -31,6 +32,7 @@ def apply_update(writer: RunWriter, task: Task, batch: Parsed) -> Rejection | No
     update = writer.snapshot.updates.get(update_of(task) or "")
     assert update is not None and update.closed_at is None, f"task {task.run_id}.t{task.task_number} has an open update"
     source = task_id(task.run_id, task.task_number)
+    advance_streams(writer, batch)
     if isinstance(command, CompleteUpdate):
         complete_update(writer, update, command, source)
     elif isinstance(command, FailUpdate):

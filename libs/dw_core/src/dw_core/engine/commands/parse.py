@@ -31,6 +31,7 @@ from dw_core.engine.commands.parsed import (
 )
 from dw_core.engine.commands.policies import read_retry_policy, read_timeouts
 from dw_core.engine.commands.service_fields import start_service_operation
+from dw_core.engine.commands.stream_fields import StreamPosition, read_directive
 from dw_core.engine.rows import STANDALONE_ACTIVITY
 from dw_core.limits import PARALLEL_GROUP_LEAVES_MAX, SECONDS_MAX
 from dw_core.payloads.codec import EMPTY_LIST_BLOB, NULL_BLOB
@@ -48,6 +49,7 @@ _SCOPE: dict[str, frozenset[str]] = {
     "run_timeout_seconds": frozenset({"start_child_workflow"}),
     "parent_close_policy": frozenset({"start_child_workflow"}),
     "attribute_types": frozenset({"upsert_search_attributes"}),
+    "workflow_stream": frozenset({"record_side_effect"}),
     "non_retryable": frozenset({"fail_workflow", "fail_update", "record_local_activity"}),
     "exception": frozenset({"fail_workflow"}),
     "delay_seconds": frozenset({"start_timer"}),
@@ -64,8 +66,13 @@ _SELECTION_ID = re.compile(r"select-calls:[1-9][0-9]{0,14}:[1-9][0-9]{0,3}", re.
 _CONDITION_KEY = re.compile(r"[A-Za-z0-9._:-]+", re.ASCII)
 
 
-def parse_commands(commands: Sequence[Any]) -> tuple[Parsed | None, dict[str, list[str]]]:
-    """Validate a batch. Returns ``(batch, {})``, or ``(None, errors)`` keyed ``commands.{i}.{field}``."""
+def parse_commands(
+    commands: Sequence[Any], cursors: Sequence[StreamPosition] = (), waits: Sequence[StreamPosition] = ()
+) -> tuple[Parsed | None, dict[str, list[str]]]:
+    """Validate a batch. Returns ``(batch, {})``, or ``(None, errors)`` keyed ``commands.{i}.{field}``.
+
+    ``cursors`` and ``waits`` are the positions of message streams that were reported beside it.
+    """
     errors: dict[str, list[str]] = {}
     if not commands:
         return None, {"commands": ["must contain at least one command"]}
@@ -80,7 +87,9 @@ def parse_commands(commands: Sequence[Any]) -> tuple[Parsed | None, dict[str, li
     if not errors:
         _check_last(parsed, errors)
         validate_groups([path_of(command) for command in parsed], errors)
-    return (None, errors) if errors else (Parsed(commands=tuple(parsed)), errors)
+    if errors:
+        return None, errors
+    return Parsed(commands=tuple(parsed), cursors=tuple(cursors), waits=tuple(waits)), errors
 
 
 def _shown(kind: object) -> str:
@@ -230,10 +239,9 @@ def _cancel_selection_operation(fields: Fields) -> CancelSelectionOperation | No
 
 
 def _record_side_effect(fields: Fields) -> RecordSideEffect | None:
-    if fields.has("workflow_stream"):
-        fields.error("workflow_stream", "is not supported by this server")
     result = fields.payload("result", required=True)
-    return None if result is None else RecordSideEffect(result=result)
+    output = read_directive(fields)
+    return None if result is None else RecordSideEffect(result=result, output=output)
 
 
 def _record_version_marker(fields: Fields) -> RecordVersionMarker | None:

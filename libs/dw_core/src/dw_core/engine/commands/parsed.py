@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from dw_core.engine.commands.fields import INTEGER_MAX
+from dw_core.engine.commands.stream_fields import OutputDirective, StreamPosition
 from dw_core.engine.rows import RetryPolicy, Timeouts
 from dw_core.limits import SECONDS_MAX
 from dw_core.services.rows import CallOptions
@@ -80,9 +81,10 @@ class StartChildWorkflow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordSideEffect(msgspec.Struct, frozen=True, kw_only=True):
-    """``record_side_effect``: the blob is stored as sent."""
+    """``record_side_effect``: the blob is stored as sent; ``output`` is what it does to an output stream."""
 
     result: str
+    output: OutputDirective | None = None
 
 
 class RecordVersionMarker(msgspec.Struct, frozen=True, kw_only=True):
@@ -249,9 +251,25 @@ _PAYLOADS = ("arguments", "result", "blob", "request_payload")
 
 
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
-    """A valid batch: at most one terminal command, and it is last."""
+    """A valid batch: at most one terminal command, and it is last.
+
+    ``cursors`` and ``waits`` are what the worker reports of message streams beside it.
+    """
 
     commands: tuple[WorkflowCommand, ...]
+    cursors: tuple[StreamPosition, ...] = ()
+    waits: tuple[StreamPosition, ...] = ()
+
+    @property
+    def reports_streams(self) -> bool:
+        """Whether the worker says how far it has consumed message streams, or what it waits for."""
+        return bool(self.cursors or self.waits)
+
+    @property
+    def outputs(self) -> list[OutputDirective]:
+        """What the batch does to output streams."""
+        effects = (c for c in self.commands if isinstance(c, RecordSideEffect))
+        return [effect.output for effect in effects if effect.output is not None]
 
     @property
     def is_terminal(self) -> bool:
@@ -276,7 +294,8 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def largest_payload(self) -> int:
         """Bytes of the largest payload of the batch."""
-        blobs = (getattr(c, name, None) for c in self.commands for name in _PAYLOADS)
+        blobs = [getattr(c, name, None) for c in self.commands for name in _PAYLOADS]
+        blobs += [item.payload for output in self.outputs for item in output.items]
         return max((len(blob) * 3 // 4 for blob in blobs if isinstance(blob, str)), default=0)
 
     @property
@@ -316,6 +335,8 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     def required_capabilities(self) -> list[tuple[str, str]]:
         """What the reporting worker must have declared, each with the reason of the refusal otherwise (engine §3.3)."""
         needed: dict[str, str] = {}
+        if self.reports_streams:
+            needed["message_streams"] = "message_streams_unavailable"
         for command in self.commands:
             match command:
                 case UpsertMemo():

@@ -117,6 +117,22 @@ no_deliveries AS (
 no_service_waiters AS (
     DELETE FROM workflow_service_waiters d USING chosen c WHERE d.run_id = c.run_id RETURNING d.run_id
 ),
+no_output_items AS (
+    DELETE FROM workflow_output_items d USING chosen c WHERE d.run_id = c.run_id RETURNING d.run_id
+),
+no_output_streams AS (
+    DELETE FROM workflow_output_streams d USING chosen c WHERE d.run_id = c.run_id RETURNING d.run_id
+),
+no_messages AS (
+    DELETE FROM workflow_stream_messages d
+    USING chosen c
+    WHERE c.is_last AND d.namespace = c.namespace AND d.workflow_id = c.workflow_id
+),
+no_message_streams AS (
+    DELETE FROM workflow_message_streams d
+    USING chosen c
+    WHERE c.is_last AND d.namespace = c.namespace AND d.workflow_id = c.workflow_id
+),
 no_run_summaries AS (
     DELETE FROM workflow_run_summaries d USING chosen c WHERE d.run_id = c.run_id RETURNING d.run_id
 ),
