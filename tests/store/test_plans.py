@@ -40,6 +40,8 @@ GROWING = frozenset(
         "workflow_updates",
         "workflow_child_calls",
         "workflow_deliveries",
+        "workflow_service_calls",
+        "workflow_service_waiters",
         "workflow_message_streams",
         "workflow_stream_messages",
         "workflow_output_streams",
@@ -57,6 +59,9 @@ BOUNDED = frozenset(
         "workflow_search_attribute_types",
         "task_queue_shares",
         "task_dispatch_counters",
+        "workflow_service_endpoints",
+        "workflow_services",
+        "workflow_service_operations",
     )
 )
 """Tables whose size does not follow the number of workflows."""
@@ -117,6 +122,9 @@ TIMER = {"run_id": RUN_ID, "sequence": 99, "kind": "timer", "status": "pending",
 UPDATE = {"update_id": RUN_ID, "command_id": RUN_ID, "run_id": RUN_ID, "update_name": "set", "status": "accepted"}
 CHILD = {"run_id": RUN_ID, "sequence": 99, "child_run_id": NEW_ID, "current_run_id": NEW_ID, "status": "started"}
 DELIVERY = {"run_id": RUN_ID, "kind": "child_closed", "sequence": 1, "body": {}, "created_at": "2026-01-01T00:00:00Z"}
+OPERATION = {"namespace": "seed-1", "endpoint_name": "e", "service_name": "s-1", "operation_name": "o"}
+NAMES = tuple(OPERATION.values())
+CALL = {"service_call_id": RUN_ID, "caller_namespace": "seed-1", "idempotency_key": "key-1"}
 STREAM = {"namespace": "seed-1", "workflow_id": "w-1", "stream_name": "in"}
 OUTPUT = {"run_id": RUN_ID, "stream_name": "out"}
 SESSION = {
@@ -162,6 +170,35 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "move_child_calls": (rows(CHILD),),
     "leave_deliveries": (rows(DELIVERY),),
     "take_deliveries": (rows(DELIVERY | {"ordinal": 1}),),
+    "read_services": (rows(OPERATION), rows(OPERATION | CALL), rows(CALL)),
+    "open_service_calls": (rows(OPERATION | CALL),),
+    "find_operation": NAMES,
+    "admit_service_call": (rows(OPERATION | CALL),),
+    "add_service_waiters": (rows(CALL | {"run_id": RUN_ID, "sequence": 1}),),
+    "link_service_calls": (rows(CALL | {"linked_workflow_id": "w-1", "linked_run_id": RUN_ID}),),
+    "move_service_calls": (rows({"from_run_id": RUN_ID, "to_run_id": NEW_ID}),),
+    "end_service_calls": (rows(CALL | {"linked_run_id": RUN_ID, "status": "failed", "outcome": "timed_out"}),),
+    "lease_service_calls": ("me", 64, 15, 30),
+    "retry_service_call": (RUN_ID, "me", 1, 1, "[]"),
+    "forget_service_calls": (500,),
+    "describe_service_call": (RUN_ID,),
+    "find_service_call": (*NAMES, "seed-1", "key-1"),
+    "closed_service_calls": (KEYS,),
+    "list_service_endpoints": NAMES[:1],
+    "describe_service_endpoint": NAMES[:2],
+    "create_service_endpoint": (json.dumps(OPERATION),),
+    "update_service_endpoint": (*NAMES[:2], "{}"),
+    "delete_service_endpoint": NAMES[:2],
+    "list_services": NAMES[:2],
+    "describe_service": NAMES[:3],
+    "create_service": (json.dumps(OPERATION),),
+    "update_service": (*NAMES[:3], "{}"),
+    "delete_service": NAMES[:3],
+    "list_service_operations": NAMES[:3],
+    "describe_service_operation": NAMES,
+    "create_service_operation": (json.dumps(OPERATION),),
+    "update_service_operation": (json.dumps(OPERATION),),
+    "delete_service_operation": NAMES,
     "open_groups": (rows(GROUP),),
     "count_groups": (rows(GROUP),),
     "record_markers": (rows(GROUP),),

@@ -19,6 +19,7 @@ from dw_core.sessions.admission import Candidate, admit_activity
 from dw_core.sessions.session import Session, SessionOptions
 from dw_runtime.store.link import Call, Row, Rows
 from dw_runtime.store.statements import statements
+from tests.unit.engine.memory_services import ServiceMemory
 
 Json = dict[str, Any]
 Key = tuple[Any, ...]
@@ -167,6 +168,7 @@ class Memory:
         self.offered: dict[str, Json] = {}
         self.without_readers: set[str] = set()
         self.deliveries: list[Json] = []
+        self.services = ServiceMemory(self)
         self._ordinals = 0
         self.touched: set[str] = set()
         self._statements: dict[str, Callable[..., list[Row]]] = {
@@ -202,6 +204,7 @@ class Memory:
             "read_metadata": self._read_metadata,
             "write_metadata": self._write_metadata,
             "fix_attribute_types": self._inserting("attribute_types"),
+            **self.services.statements,
             "read_streams": self._read_streams,
             "write_streams": self._writing("streams"),
             "record_messages": self._inserting("messages"),
@@ -217,7 +220,9 @@ class Memory:
     def image(self) -> bytes:
         """Everything that is stored, to compare two moments byte for byte."""
         tables = {name: list(rows.values()) for name, rows in self.tables.items()}
-        return _encode([tables, list(self.instances.items()), self.details, self.inbox, self.deliveries])
+        return _encode(
+            [tables, list(self.instances.items()), self.details, self.inbox, self.deliveries, self.services.image]
+        )
 
     def of_run(self, table: str, run_id: str) -> list[Json]:
         """The rows of one run in key order."""
@@ -642,10 +647,14 @@ class Memory:
         return []
 
     def _leave_deliveries(self, rows: str) -> list[Row]:
-        for row in _rows(rows):
+        self.leave(_rows(rows))
+        return []
+
+    def leave(self, rows: list[Json]) -> None:
+        """Leave word for runs."""
+        for row in rows:
             self._ordinals += 1
             self.deliveries.append(row | {"ordinal": self._ordinals})
-        return []
 
     def _fill_inboxes(self, rows: str) -> list[Row]:
         self.inbox.extend(_rows(rows))

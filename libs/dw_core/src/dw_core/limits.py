@@ -142,6 +142,25 @@ CLEANUP_SECONDS_DEFAULT = 600
 CLEANUP_SECONDS_MAX = 3_600
 """How long a run may clean up after a cooperative cancellation request (control-plane §13.6)."""
 
+SERVICE_NAME_CHARS_MAX = 191
+SERVICE_DESCRIPTION_CHARS_MAX = 1_000
+"""Names and descriptions in the service catalogue (control-plane §17.1)."""
+
+SERVICE_ATTEMPTS_MAX = 10
+SERVICE_WAIT_SECONDS_MAX = 86_400
+"""How often a service call is tried, and the longest wait for one (control-plane §17.2)."""
+
+SERVICE_EXECUTE_WAIT_SECONDS_DEFAULT = 30
+"""How long a request that executes an operation waits for its end when it does not say."""
+
+SERVICE_REQUEST_SECONDS_DEFAULT = 30
+SERVICE_REQUEST_SECONDS_MAX = 900
+"""How long one request to an HTTP target may take (topology §3.3.9)."""
+
+SERVICE_RESPONSE_BYTES_MAX = 4_194_304
+SERVICE_REDIRECTS_MAX = 3
+"""What is read of an HTTP target's answer, and how many redirects are followed."""
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Request limits, structural limits and the history budget (topology §6.3); 0 disables a structural limit.

@@ -12,9 +12,12 @@ from dw_core.engine.inputs import ReleaseClaim
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
 from dw_core.leases.durations import query_lease_seconds
+from dw_core.services.addresses import read_networks
+from dw_core.services.wakes import SERVICE_CALLS
 from dw_matching.activity_bridge import ActivityTasks
 from dw_matching.broker import METRIC_KIND, Broker
 from dw_matching.handlers import WorkerHandlers, WorkerSettings
+from dw_matching.http_targets import HttpTargets
 from dw_matching.lookout import Lookout
 from dw_matching.multiplexed import MultiplexedPolls
 from dw_matching.query_bridge import QueryTasks
@@ -24,6 +27,7 @@ from dw_matching.query_handlers import QueryTaskHandlers
 from dw_matching.query_recovery import QueryRecovery
 from dw_matching.registry import Registry
 from dw_matching.seats import Grant
+from dw_matching.service_dispatch import ServiceDispatcher
 from dw_matching.session_handlers import SessionHandlers
 from dw_matching.session_recovery import SessionRecovery
 from dw_matching.sessions import WorkerSessions
@@ -118,6 +122,7 @@ class WorkerPlane:
             limit=SWEEP_LIMIT,
             recovered=self._count_expiry,
         )
+        self._dispatcher = _dispatcher(node)
         self._releases: set[asyncio.Task[object]] = set()
 
     def _make_broker(self, metrics: Metrics) -> Broker:
@@ -214,6 +219,7 @@ class WorkerPlane:
             "query-claimer": self._query_claimer,
             "query-recovery": self.query_recovery,
             "session-recovery": self.session_recovery,
+            "service-dispatcher": self._dispatcher,
         }
 
     async def open(self) -> None:
@@ -225,6 +231,7 @@ class WorkerPlane:
         self.session_recovery.start()
         self._lookout.start()
         self.sweeper.start()
+        self._dispatcher.start()
         self.tidying.start()
 
     async def drain(self) -> None:
@@ -236,6 +243,7 @@ class WorkerPlane:
 
     async def close(self) -> None:
         """Stop the loops, finish the pump, close the stores. No request is running any more."""
+        await self._dispatcher.stop()
         await self.sweeper.stop()
         await self.tidying.stop()
         await self._lookout.stop()
@@ -245,3 +253,19 @@ class WorkerPlane:
         await self.session_recovery.stop()
         await asyncio.gather(*self._releases, return_exceptions=True)
         await self.node.close()
+
+
+def _dispatcher(node: Node) -> ServiceDispatcher:
+    """Who serves the service calls of this process."""
+    services = node.settings.services
+    dispatcher = ServiceDispatcher(
+        node.database,
+        node.pump,
+        HttpTargets(read_networks(services.allowed_networks), services.ca_file),
+        node.metrics,
+        holder=node.holder,
+        limits=node.limits,
+        announce=node.announce,
+    )
+    node.listen(SERVICE_CALLS, dispatcher.wake)
+    return dispatcher

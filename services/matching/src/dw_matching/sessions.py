@@ -21,7 +21,7 @@ from dw_core.workers.registration import not_registered
 from dw_runtime.pump.session_rooms import sessions_lock
 from dw_runtime.store.database import Database
 from dw_runtime.store.database import Session as Statements
-from dw_runtime.store.loading import encode_rows
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.telemetry.metrics import Metrics
 
 _decode_session = msgspec.json.Decoder(Session).decode

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from dw_core.engine.update_rows import SignalMark
+from dw_core.services.rows import ServiceWait
 from dw_core.sessions.session import SessionOptions
 
 
@@ -104,7 +105,8 @@ class ParentCall(msgspec.Struct, frozen=True, kw_only=True):
 class Run(msgspec.Struct, kw_only=True):
     """A run: status, deadlines and the counters that decisions need (engine §1.2).
 
-    ``blocked_build_id`` is the build that could not replay a run with ``replay_blocked``.
+    ``blocked_build_id`` is the build that could not replay a run with ``replay_blocked``; ``has_service_calls``: the
+    run answers service calls, which end with it.
     """
 
     run_id: str
@@ -139,6 +141,8 @@ class Run(msgspec.Struct, kw_only=True):
     open_update_count: int = 0
     open_wait: OpenWait | None = None
     selected_waits: list[OpenWait] = []
+    service_wait: ServiceWait | None = None
+    has_service_calls: bool = False
     task_failure_count: int = 0
     replay_blocked: bool = False
     blocked_build_id: str | None = None
@@ -159,7 +163,8 @@ class Run(msgspec.Struct, kw_only=True):
     def is_waiting(self) -> bool:
         """Whether something outside its code can still move the run."""
         counts = (self.open_activity_count, self.open_timer_count, self.open_child_count)
-        return any(counts) or self.open_wait is not None or bool(self.selected_waits)
+        waits = (self.open_wait, self.service_wait)
+        return any(counts) or any(wait is not None for wait in waits) or bool(self.selected_waits)
 
     def wait(self, sequence: int) -> OpenWait | None:
         """The open condition wait with this workflow sequence, alone or in a selection."""
@@ -321,9 +326,9 @@ class ChildCall(msgspec.Struct, kw_only=True):
 class Delivery(msgspec.Struct, kw_only=True):
     """What one run has done to another: written by the first, taken by the second under its own lock.
 
-    ``kind`` is ``child_closed`` or ``child_continued``, about the call ``sequence`` of the run it is meant for, or
-    ``parent_closed`` or ``cancellation``, for a child. ``ordinal`` is given by the database and orders what one run is
-    sent.
+    ``kind`` is ``child_closed`` or ``child_continued``, about the call ``sequence`` of the run it is meant for,
+    ``parent_closed`` or ``cancellation``, for a child, or ``service_call_closed``, whose body is the call that has
+    ended. ``ordinal`` is given by the database and orders what one run is sent.
     """
 
     run_id: str

@@ -10,8 +10,8 @@ import msgspec
 
 from dw_core.workers.shares import Charge
 from dw_runtime.pump.session_rooms import Member, sessions_lock
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call
-from dw_runtime.store.loading import encode_rows
 
 if TYPE_CHECKING:
     from dw_runtime.pump.claims import Want

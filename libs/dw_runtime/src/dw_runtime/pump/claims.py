@@ -18,8 +18,8 @@ from dw_core.workers.admission import QueueLimits
 from dw_core.workers.shares import FairQueue, ShareState
 from dw_runtime.pump.budgets import Budget, Used, lock_names
 from dw_runtime.pump.session_rooms import Found, SessionRooms
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call, Row, Rows
-from dw_runtime.store.loading import encode_rows
 from dw_runtime.store.pages import EMPTY, Page, read_page
 from dw_runtime.store.writing import WriteSet
 

@@ -18,8 +18,8 @@ from dw_core.engine.transition import WakeKey
 from dw_core.engine.update_tasks import caller_key
 from dw_core.limits import STICKY_PAGE_EVENTS
 from dw_runtime.pump.claims import Claimed, Waiters, Want
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call, Rows
-from dw_runtime.store.loading import encode_rows
 from dw_runtime.store.pages import EMPTY, Page, read_page
 from dw_runtime.store.writing import TaskKey, WriteSet
 

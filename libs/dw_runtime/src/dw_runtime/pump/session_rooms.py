@@ -12,8 +12,8 @@ from dw_core.engine.rows import Task
 from dw_core.engine.transition import Rejection
 from dw_core.sessions.admission import Admission, Candidate, admit_activity
 from dw_core.sessions.session import Session
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call
-from dw_runtime.store.loading import encode_rows
 
 if TYPE_CHECKING:
     from dw_runtime.pump.claims import Want

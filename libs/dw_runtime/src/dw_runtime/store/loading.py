@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -51,8 +51,10 @@ from dw_core.engine.transition import Transition
 from dw_core.engine.update_rows import OfferedContract, Update
 from dw_core.limits import COMMAND_CONTRACT_SILENCE_SECONDS
 from dw_core.sessions.session import Session
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call, Rows, Transaction
 from dw_runtime.store.loading_streams import fill_streams, stream_calls
+from dw_runtime.store.services import load_services
 
 InstanceKey = tuple[str, str]
 
@@ -87,12 +89,6 @@ _decode_attempts = msgspec.json.Decoder(list[Attempt]).decode
 _decode_metadata = msgspec.json.Decoder(list[Metadata]).decode
 _decode_types = msgspec.json.Decoder(list[AttributeType]).decode
 _decode_session = msgspec.json.Decoder(Session).decode
-_encoder = msgspec.json.Encoder()
-
-
-def encode_rows(rows: Iterable[object]) -> str:
-    """A JSON array parameter. Always text: parameters that change their type are prepared and planned anew."""
-    return _encoder.encode(list(rows)).decode()
 
 
 class Loaded(msgspec.Struct):
@@ -188,6 +184,7 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
             snapshot.kept[command.request_id or ""] = command
     await _load_settled(transaction, batch, by_run)
     await _load_members(transaction, batch, by_run)
+    await load_services(transaction, batch, by_run, by_instance)
     assert now is not None, "read_related always tells the time"
     return Loaded(_decode_time(now), by_run, by_instance, _decode_texts(repeated or b"[]"))
 

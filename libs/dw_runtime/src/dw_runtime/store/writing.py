@@ -25,9 +25,11 @@ from dw_core.engine.rows import (
 from dw_core.engine.stream_rows import MessageStream, OutputItem, OutputStream, StreamMessage
 from dw_core.engine.transition import Transition, WakeKey
 from dw_core.engine.update_rows import Update
+from dw_core.services.rows import ServiceChanges
 from dw_core.sessions.session import SessionRenewal
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call
-from dw_runtime.store.loading import encode_rows
+from dw_runtime.store.services import service_writes
 
 TaskKey = tuple[str, int]
 
@@ -69,6 +71,7 @@ class WriteSet(msgspec.Struct):
     taken: list[TaskKey] = []
     session_renewals: list[SessionRenewal] = []
     freed: set[WakeKey] = set()
+    services: ServiceChanges | None = None
 
     def add(self, transition: Transition) -> None:
         """Merge one more transition; transitions of one run come in the order they were decided."""
@@ -121,6 +124,9 @@ class WriteSet(msgspec.Struct):
             self.emptied[run_id] = None
         if transition.inbox_added:
             self.inbox.setdefault(run_id, []).extend(transition.inbox_added)
+        if transition.services is not None:
+            self.services = self.services or ServiceChanges()
+            self.services.extend(transition.services)
         for spawned in transition.spawned:
             self.add(spawned)
 
@@ -209,4 +215,6 @@ class WriteSet(msgspec.Struct):
             calls.append(("renew_sessions", encode_rows(self.session_renewals)))
         if buffered:
             calls.append(("fill_inboxes", encode_rows(buffered)))
+        if self.services is not None:
+            calls += service_writes(self.services)
         return calls

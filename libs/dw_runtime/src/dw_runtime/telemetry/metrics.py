@@ -129,6 +129,13 @@ QUERY_SECONDS: Final = MetricSpec(
     buckets=_SECONDS,
 )
 
+SERVICE_OUTCOMES: Final = ("completed", "handler_failed", "timed_out")
+SERVICE_ATTEMPTS: Final = MetricSpec(
+    name="dw_service_call_attempts_total",
+    kind="counter",
+    help="Attempts to serve a service call that this process has ended; calls that a run answers end with the run.",
+    labels={"outcome": ", ".join(SERVICE_OUTCOMES)},
+)
 UPDATE_OUTCOMES: Final = ("accepted", "completed", "failed", "wait_timed_out", "refused")
 """What the sender of an update was told; only one that asked to wait for completion can be told of a time-out."""
 
@@ -198,6 +205,7 @@ METRICS: Final = (
     WAKE_LAG_SECONDS,
     WAKE_PUBLISH_FAILURES,
     QUERY_SECONDS,
+    SERVICE_ATTEMPTS,
     UPDATE_SECONDS,
     UPDATE_VALIDATION_SECONDS,
     STREAM_MESSAGES,
@@ -251,6 +259,8 @@ class Metrics:
         admissions, lost = self._counter(SESSION_ADMISSIONS), self._counter(SESSIONS_LOST)
         self.session_admissions = {name: admissions.labels(name) for name in ("created", "reused", "reacquired")}
         self.sessions_lost = {reason: lost.labels(reason.value) for reason in SessionLoss}
+        attempts = self._counter(SERVICE_ATTEMPTS)
+        self.service_attempts = {outcome: attempts.labels(outcome) for outcome in SERVICE_OUTCOMES}
 
     def request_observer(self, route: str) -> Callable[[int, float], None]:
         """The recorder of one route: takes HTTP status and seconds. Series appear with the first observation."""

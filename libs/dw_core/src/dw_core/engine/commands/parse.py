@@ -24,11 +24,13 @@ from dw_core.engine.commands.parsed import (
     RecordVersionMarker,
     ScheduleActivity,
     StartChildWorkflow,
+    StartServiceOperation,
     StartTimer,
     WorkflowCommand,
     path_of,
 )
 from dw_core.engine.commands.policies import read_retry_policy, read_timeouts, read_worker_session
+from dw_core.engine.commands.service_fields import start_service_operation
 from dw_core.engine.commands.stream_fields import StreamPosition, read_directive
 from dw_core.engine.rows import STANDALONE_ACTIVITY
 from dw_core.limits import PARALLEL_GROUP_LEAVES_MAX, SECONDS_MAX
@@ -108,8 +110,15 @@ def _parse(fields: Fields, command: Mapping[str, Any]) -> WorkflowCommand | None
 
 def _check_last(parsed: Sequence[WorkflowCommand], errors: dict[str, list[str]]) -> None:
     for index, command in enumerate(parsed[:-1]):
-        if isinstance(command, LAST) and path_of(command) is None:
+        if _must_be_last(command):
             errors[f"commands.{index}.type"] = ["must be the last command, and there is at most one of its kind"]
+
+
+def _must_be_last(command: WorkflowCommand) -> bool:
+    """A command that ends the workflow, or that its code is blocked on."""
+    if isinstance(command, StartServiceOperation):
+        return not command.is_answered_at_once
+    return isinstance(command, LAST) and path_of(command) is None
 
 
 def _schedule_activity(fields: Fields) -> ScheduleActivity | None:
@@ -309,6 +318,7 @@ _PARSERS: dict[str, Callable[[Fields], WorkflowCommand | None]] = {
     "upsert_search_attributes": upsert_search_attributes,
     "upsert_memo": upsert_memo,
     "record_local_activity": record_local_activity,
+    "start_service_operation": start_service_operation,
     "complete_update": _complete_update,
     "fail_update": _fail_update,
     "complete_workflow": _complete_workflow,
