@@ -12,6 +12,9 @@ from typing import Any
 import msgspec
 
 from dw_api_ingress.handlers import control_handlers
+from dw_api_ingress.service_calls import ServiceCallHandlers
+from dw_api_ingress.service_catalogue import CatalogueHandlers
+from dw_api_ingress.service_results import ServiceResults
 from dw_core.engine.claims import Claimant
 from dw_core.engine.commands.parsed import Parsed, WorkflowCommand
 from dw_core.engine.inputs import CompleteWorkflowTask
@@ -150,6 +153,8 @@ async def control_plane(
     await database.open()
     pump = Pump(database_url, metrics, limits=bounds, publish=lambda keys: None, waiters=polls)
     pump.start()
+    results = ServiceResults(database)
+    results.start()
     try:
         await database.rows("ensure_namespace", namespace, "A test's own.", 30)
         runs = RunReads(database, stale_after_seconds=settings.workers.stale_after_seconds)
@@ -165,6 +170,10 @@ async def control_plane(
                 limits=bounds,
                 new_id=new_id,
                 retention=RetentionStore(database),
+                services=(
+                    CatalogueHandlers(database, new_id),
+                    ServiceCallHandlers(database, pump, results, announce=lambda keys: None, new_id=new_id),
+                ),
             ),
             authenticator=build_authenticator(AuthSettings(driver="none")),
             gate=OpenGate(),
@@ -177,5 +186,6 @@ async def control_plane(
             shell, database, pump, polls, namespace, runs, namespaces, cache, PostgresProbe(database, settings)
         )
     finally:
+        await results.stop()
         await pump.stop()
         await database.close()

@@ -132,9 +132,32 @@ SELECT 'seed-' || n % 10, 'worker-' || n, 'queue-' || n % 5, 'build-' || n % 3, 
        '{}', '{}', '{}', 1, 1, 1, NULL, NULL, 10, now(), now()
 FROM generate_series(1, 500) n;
 
+INSERT INTO workflow_service_calls (
+    service_call_id, namespace, endpoint_name, service_name, operation_name, operation_mode, wait_for, binding_kind,
+    policies, options, request_payload, status, outcome, attempts, attempt_count, caller_namespace, idempotency_key,
+    linked_run_id, due_at, accepted_at, closed_at
+)
+SELECT pg_temp.run_id(n), 'seed-' || n % 10, 'e', 's-' || n % 40, 'o', 'sync', 'completed', 'start_workflow', '{}', '{}', '',
+       CASE WHEN is_open THEN 'started' ELSE 'completed' END, 'completed', '[]', 1, 'seed-1', 'key-' || n,
+       CASE WHEN is_open THEN pg_temp.run_id(n) END, CASE WHEN is_open THEN now() + n * interval '1 second' END, now(),
+       CASE WHEN is_open THEN NULL ELSE now() END
+FROM generate_series(1, 40000) n, LATERAL (SELECT n % 4 = 1 AS is_open) s;
+
+INSERT INTO workflow_service_waiters
+SELECT pg_temp.run_id(n), pg_temp.run_id(n), 1 FROM generate_series(1, 40000) n WHERE n % 4 = 1;
+
 INSERT INTO workflow_search_attribute_types
 SELECT 'seed-' || n % 10, 'Attribute' || n, 'keyword' FROM generate_series(1, 500) n;
 
 INSERT INTO build_id_rollouts VALUES ('seed-1', 'queue-1', 'build-1', 'draining', now());
+
+INSERT INTO worker_sessions
+SELECT 'seed-' || n % 10, 'session-' || n, NULL, NULL, '[]', 60, 600, 1, true, true,
+       CASE WHEN n % 50 = 0 THEN 'active' ELSE 'closed' END, 'worker-' || n % 500, now() + interval '1 minute',
+       now() + interval '10 minutes', NULL, now(), now(), now(), CASE WHEN n % 50 <> 0 THEN now() END
+FROM generate_series(1, 40000) n;
+
+UPDATE workflow_tasks SET session_id = 'session-' || task_number, worker_session = '{"requirements": []}'
+WHERE kind = 1 AND task_number % 20 = 0;
 
 ANALYZE;

@@ -40,10 +40,13 @@ GROWING = frozenset(
         "workflow_updates",
         "workflow_child_calls",
         "workflow_deliveries",
+        "workflow_service_calls",
+        "workflow_service_waiters",
         "workflow_message_streams",
         "workflow_stream_messages",
         "workflow_output_streams",
         "workflow_output_items",
+        "worker_sessions",
     )
 )
 BOUNDED = frozenset(
@@ -56,13 +59,16 @@ BOUNDED = frozenset(
         "workflow_search_attribute_types",
         "task_queue_shares",
         "task_dispatch_counters",
+        "workflow_service_endpoints",
+        "workflow_services",
+        "workflow_service_operations",
     )
 )
 """Tables whose size does not follow the number of workflows."""
 BOUNDED_WALKS = {"read_task_pressure": {"workflow_tasks_ready", "workflow_tasks_sweep", "workflow_tasks_owner"}}
 """Statements that read an index from its start and stop at a limit."""
-SMALL_INDEXES = {"workflow_query_tasks_owner"}
-"""Indexes of what is leased only; reading one whole costs next to nothing."""
+SMALL_INDEXES = {"workflow_query_tasks_owner", "worker_sessions_open"}
+"""Indexes of what is held only; reading one whole costs next to nothing."""
 RUN_ID = "1".zfill(26)
 NEW_ID = "Z" * 26
 KEYS = json.dumps([RUN_ID])
@@ -95,7 +101,7 @@ RUN = {
     "task_failure_count": 0,
     "replay_blocked": False,
 }
-OWNER = {"lease_owner": "worker-1", "polls": 10, "leases_max": 100}
+OWNER = {"lease_owner": "worker-1", "polls": 10, "leases_max": 100, "capabilities": [], "sessions_max": 9}
 TASK = QUEUE | {
     "run_id": RUN_ID,
     "task_number": 3,
@@ -105,14 +111,37 @@ TASK = QUEUE | {
     "types": None,
     "page_size": 100,
 }
-CAPS = {"queue_leases_max": 10, "namespace_leases_max": 99, "queue_dispatches_max": 99, "budget_group": "g"}
+CAPS = {
+    "queue_leases_max": 10,
+    "namespace_leases_max": 99,
+    "queue_dispatches_max": 99,
+    "budget_group": "g",
+}
 POINT = {"run_id": RUN_ID, "task_number": 2, "sequence": 1, "attempt": 1}
 TIMER = {"run_id": RUN_ID, "sequence": 99, "kind": "timer", "status": "pending", "delay_seconds": 1}
 UPDATE = {"update_id": RUN_ID, "command_id": RUN_ID, "run_id": RUN_ID, "update_name": "set", "status": "accepted"}
 CHILD = {"run_id": RUN_ID, "sequence": 99, "child_run_id": NEW_ID, "current_run_id": NEW_ID, "status": "started"}
 DELIVERY = {"run_id": RUN_ID, "kind": "child_closed", "sequence": 1, "body": {}, "created_at": "2026-01-01T00:00:00Z"}
+OPERATION = {"namespace": "seed-1", "endpoint_name": "e", "service_name": "s-1", "operation_name": "o"}
+NAMES = tuple(OPERATION.values())
+CALL = {"service_call_id": RUN_ID, "caller_namespace": "seed-1", "idempotency_key": "key-1"}
 STREAM = {"namespace": "seed-1", "workflow_id": "w-1", "stream_name": "in"}
 OUTPUT = {"run_id": RUN_ID, "stream_name": "out"}
+SESSION = {
+    "namespace": "seed-1",
+    "session_id": "session-1",
+    "requirements": [],
+    "lease_seconds": 60,
+    "ttl_seconds": 60,
+    "max_concurrent_activities": 1,
+    "create_if_missing": True,
+    "allow_reacquire_after_failure": True,
+    "status": "active",
+    "lease_owner": "worker-1",
+    **dict.fromkeys(
+        ("lease_expires_at", "ttl_expires_at", "last_heartbeat_at", "created_at", "updated_at"), "2026-01-01T00:00:00Z"
+    ),
+}
 GROUP = {"run_id": RUN_ID, "base_sequence": 1, "change_id": "change"}
 
 
@@ -141,6 +170,35 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "move_child_calls": (rows(CHILD),),
     "leave_deliveries": (rows(DELIVERY),),
     "take_deliveries": (rows(DELIVERY | {"ordinal": 1}),),
+    "read_services": (rows(OPERATION), rows(OPERATION | CALL), rows(CALL)),
+    "open_service_calls": (rows(OPERATION | CALL),),
+    "find_operation": NAMES,
+    "admit_service_call": (rows(OPERATION | CALL),),
+    "add_service_waiters": (rows(CALL | {"run_id": RUN_ID, "sequence": 1}),),
+    "link_service_calls": (rows(CALL | {"linked_workflow_id": "w-1", "linked_run_id": RUN_ID}),),
+    "move_service_calls": (rows({"from_run_id": RUN_ID, "to_run_id": NEW_ID}),),
+    "end_service_calls": (rows(CALL | {"linked_run_id": RUN_ID, "status": "failed", "outcome": "timed_out"}),),
+    "lease_service_calls": ("me", 64, 15, 30),
+    "retry_service_call": (RUN_ID, "me", 1, 1, "[]"),
+    "forget_service_calls": (500,),
+    "describe_service_call": (RUN_ID,),
+    "find_service_call": (*NAMES, "seed-1", "key-1"),
+    "closed_service_calls": (KEYS,),
+    "list_service_endpoints": NAMES[:1],
+    "describe_service_endpoint": NAMES[:2],
+    "create_service_endpoint": (json.dumps(OPERATION),),
+    "update_service_endpoint": (*NAMES[:2], "{}"),
+    "delete_service_endpoint": NAMES[:2],
+    "list_services": NAMES[:2],
+    "describe_service": NAMES[:3],
+    "create_service": (json.dumps(OPERATION),),
+    "update_service": (*NAMES[:3], "{}"),
+    "delete_service": NAMES[:3],
+    "list_service_operations": NAMES[:3],
+    "describe_service_operation": NAMES,
+    "create_service_operation": (json.dumps(OPERATION),),
+    "update_service_operation": (json.dumps(OPERATION),),
+    "delete_service_operation": NAMES,
     "open_groups": (rows(GROUP),),
     "count_groups": (rows(GROUP),),
     "record_markers": (rows(GROUP),),
@@ -185,9 +243,17 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "read_pages": (rows({"run_id": RUN_ID, "up_to": 6, "page_size": 100}),),
     "read_settled": (rows(POINT),),
     "read_members": (rows(GROUP), rows({"run_id": RUN_ID, "first": 1, "last": 3})),
+    "read_attempt_sessions": (rows(POINT),),
+    "renew_sessions": (rows(SESSION),),
+    "save_sessions": (rows(SESSION),),
+    "lock_session": ("seed-1", "session-1"),
+    "find_session": ("seed-1", "session-1"),
+    "read_holder": ("seed-1", "worker-1", 30, "session-1"),
+    "lose_sessions": (30, 200),
+    "forget_sessions": (2_592_000, 500),
     "pick_tasks": (rows(TASK),),
     "lock_queues": (json.dumps(["claims/seed-1/ACTIVITY"]),),
-    "pick_shared_tasks": (rows(TASK | CAPS),),
+    "pick_shared_tasks": (rows(TASK | CAPS | {"is_sessioned": True}),),
     "charge_shares": (rows(TASK | {"share": "a", "priority": 5, "began_at": 1, "ends_at": 2}),),
     "count_dispatches": (rows(QUEUE | {"scope": "namespace", "dispatched": 1}),),
     "forget_counters": (),
@@ -307,7 +373,11 @@ def test_a_shared_claim_reads_the_head_of_each_share_from_an_index(
     assert len(heads) >= 3
     assert all(node["Index Cond"].startswith("((namespace = ") for node in heads)
     limits = [child for node in nodes if node["Node Type"] == "Limit" for child in node["Plans"] if of_tasks(child)]
-    assert {node["Index Name"] for node in limits} == {"workflow_tasks_shared", "workflow_tasks_ready"}
+    assert {node["Index Name"] for node in limits} == {
+        "workflow_tasks_shared",
+        "workflow_tasks_ready",
+        "workflow_tasks_sessions",
+    }
 
 
 def test_the_query_claim_walks_its_ready_index_in_its_order(seeded: psycopg.Connection[tuple[Any, ...]]) -> None:

@@ -8,8 +8,8 @@ from dw_core.engine.inputs import StartWorkflow, TerminateWorkflow
 from dw_core.engine.rows import Details
 from dw_core.payloads.codec import EMPTY_LIST_BLOB
 from dw_runtime.pump.replies import settle
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Link
-from dw_runtime.store.loading import encode_rows
 from dw_runtime.telemetry.metrics import Metrics
 from tests.harness.control_plane import control_plane, new_id
 

@@ -101,6 +101,8 @@ REQUIRED_CAPABILITIES = (
     "synchronous_update_validation",
     "local_activities",
     "sticky_execution",
+    "worker_sessions",
+    "worker_session_verbs",
 )
 TRAPS = (
     "query_task_authority",
@@ -109,8 +111,6 @@ TRAPS = (
     "runtime_external_payload_transport",
     "nexus_cooperative_cancellation",
     "prepared_local_activities",
-    "worker_sessions",
-    "worker_session_verbs",
 )
 
 

@@ -141,6 +141,16 @@ async def test_no_command_gives_the_host_a_workflow_task(client: Client, served:
     assert (await describe(client))["status"] == "completed"
 
 
+async def test_an_update_of_the_host_is_refused_by_name_as_often_as_it_is_sent(client: Client) -> None:
+    await start(client)
+    for _ in range(2):
+        answer = await client.control("POST", "/workflows/job/update/set", {"request_id": "u-1"})
+        assert (answer.status, answer.json["reason"]) == (404, "unknown_update")
+        assert answer.json["outcome"] == "rejected_unknown_update"
+    await client.report(await client.take("activity"), "complete", result=HI_BOB)
+    assert (await describe(client))["status"] == "completed"
+
+
 async def test_an_id_is_used_once_by_activities_and_workflows_together(client: Client, served: ServedPlane) -> None:
     await start(client)
     await client.start("w")

@@ -182,6 +182,12 @@ def refuse(update_id: str, message: str = "no", **fields: Any) -> Json:
     return {"type": "fail_update", "update_id": update_id, "message": message, **fields}
 
 
+def service(operation: str = "greet", **fields: Any) -> Json:
+    """``start_service_operation`` of ``shop/desk``."""
+    named = {"endpoint_name": "shop", "service_name": "desk", "operation_name": operation, "payload_codec": "avro"}
+    return {"type": "start_service_operation", **named, "request_payload": encode_blob([1]), **fields}
+
+
 def finish(value: Any = None) -> Json:
     """``complete_workflow``."""
     return {"type": "complete_workflow", "result": envelope(value)}

@@ -27,7 +27,9 @@ OPENINGS = {
     "VersionMarkerRecorded",
     "SearchAttributesUpserted",
     "MemoUpserted",
+    "ServiceCallStarted",
 }
+SERVICE_OUTCOMES = {"ServiceCallCompleted", "ServiceCallFailed", "ServiceCallCancelled"}
 OUTCOMES = {"ActivityCompleted", "ActivityFailed", "ActivityTimedOut", "ActivityCancelled"}
 WAIT_OUTCOMES = {"ConditionWaitSatisfied", "ConditionWaitTimedOut"}
 TIMEOUT_MEMBERS = ("condition_wait_id", "condition_key", "condition_definition_fingerprint", "timeout_seconds")
@@ -54,6 +56,7 @@ CALLS: dict[str, tuple[str, tuple[str, ...], set[str]]] = {
         CHILD_OUTCOMES,
     ),
     "ConditionWaitOpened": ("ConditionWait", TIMEOUT_MEMBERS, WAIT_OUTCOMES),
+    "ServiceCallStarted": ("ServiceCall", ("service_call_id", "endpoint_name", "operation_mode"), SERVICE_OUTCOMES),
 }
 """How the events of a call begin, which members they all repeat, and which of them end it."""
 REPEATED = ("parallel_group_path", "parallel_group_id", "parallel_group_index", "execution_mode", "local_activity")
@@ -101,6 +104,7 @@ class Watch:
         outputs_in_order(self.world, run)
         waits_9_10(run, history)
         selections_14(history)
+        service_waits(run, history, buffered)
         signals_in_order(run, history, buffered)
         updates = self.world.updates(run.run_id)
         updates_16(run, history, updates, buffered)
@@ -235,7 +239,7 @@ def calls_6_7_8_13(run: Run, history: list[Json]) -> None:
             if sequence == len(openings) + 1:  # a call that was interrupted before it was recorded
                 openings |= {sequence + offset: event for offset in range(payload["sequence_span"])}
             continue
-        if kind in OPENINGS:
+        if kind in OPENINGS or (kind in SERVICE_OUTCOMES and sequence not in openings):
             assert sequence == len(openings) + 1, "6: openings are numbered without gaps"
             openings[sequence] = event
             continue
@@ -331,6 +335,25 @@ def waits_9_10(run: Run, history: list[Json]) -> None:
     if not run.is_terminal:
         assert (run.open_wait.sequence if run.open_wait else None) == open_at, "9: the run knows its open wait"
         assert {wait.sequence for wait in run.selected_waits} == selected, "9: the run knows its selected waits"
+
+
+def service_waits(run: Run, history: list[Json], buffered: list[Json]) -> None:
+    """A run waits for the one call it has begun and not been told the end of, unless it asked for no more."""
+    begun = {
+        event["payload"]["sequence"]: event["payload"]
+        for event in history
+        if event["event_type"] == "ServiceCallStarted"
+    }
+    told = {e["payload"]["sequence"] for e in [*history, *buffered] if e["event_type"] in SERVICE_OUTCOMES}
+    waited = [
+        sequence
+        for sequence, payload in begun.items()
+        if sequence not in told and payload["wait_for"] == "completed" and payload["operation_mode"] == "sync"
+    ]
+    if run.is_terminal:
+        assert run.service_wait is None, "24: a closed run waits for no call"
+    else:
+        assert waited == ([] if run.service_wait is None else [run.service_wait.sequence]), "one call at a time"
 
 
 def selections_14(history: list[Json]) -> None:

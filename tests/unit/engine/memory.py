@@ -14,8 +14,12 @@ from typing import Any
 import msgspec
 
 from dw_core.engine.rows import Details, Run, TaskKind, TaskState
+from dw_core.engine.transition import Rejection
+from dw_core.sessions.admission import Candidate, admit_activity
+from dw_core.sessions.session import Session, SessionOptions
 from dw_runtime.store.link import Call, Row, Rows
 from dw_runtime.store.statements import statements
+from tests.unit.engine.memory_services import ServiceMemory
 
 Json = dict[str, Any]
 Key = tuple[Any, ...]
@@ -41,7 +45,10 @@ KEYS: dict[str, tuple[str, ...]] = {
     "messages": ("namespace", "workflow_id", "stream_name", "position"),
     "outputs": ("run_id", "stream_name"),
     "output_items": ("run_id", "stream_name", "item_offset"),
+    "sessions": ("namespace", "session_id"),
 }
+
+SESSION_CANDIDATES = 1000
 
 TERMINAL_STATUSES = frozenset({"completed", "failed", "cancelled", "terminated"})
 
@@ -161,6 +168,7 @@ class Memory:
         self.offered: dict[str, Json] = {}
         self.without_readers: set[str] = set()
         self.deliveries: list[Json] = []
+        self.services = ServiceMemory(self)
         self._ordinals = 0
         self.touched: set[str] = set()
         self._statements: dict[str, Callable[..., list[Row]]] = {
@@ -185,11 +193,18 @@ class Memory:
             "empty_inboxes": self._empty_inboxes,
             "fill_inboxes": self._fill_inboxes,
             "pick_tasks": self._pick_tasks,
+            "lock_queues": lambda names: [],
+            "pick_shared_tasks": self._pick_with_sessions,
+            "charge_shares": lambda charges: [],
+            "save_sessions": self._save_sessions,
+            "renew_sessions": self._renew_sessions,
+            "read_attempt_sessions": self._read_attempt_sessions,
             "read_pages": self._read_pages,
             "acknowledge_attempts": self._updating("attempts"),
             "read_metadata": self._read_metadata,
             "write_metadata": self._write_metadata,
             "fix_attribute_types": self._inserting("attribute_types"),
+            **self.services.statements,
             "read_streams": self._read_streams,
             "write_streams": self._writing("streams"),
             "record_messages": self._inserting("messages"),
@@ -205,7 +220,9 @@ class Memory:
     def image(self) -> bytes:
         """Everything that is stored, to compare two moments byte for byte."""
         tables = {name: list(rows.values()) for name, rows in self.tables.items()}
-        return _encode([tables, list(self.instances.items()), self.details, self.inbox, self.deliveries])
+        return _encode(
+            [tables, list(self.instances.items()), self.details, self.inbox, self.deliveries, self.services.image]
+        )
 
     def of_run(self, table: str, run_id: str) -> list[Json]:
         """The rows of one run in key order."""
@@ -362,14 +379,101 @@ class Memory:
     def _pick_tasks(self, named: str) -> list[Row]:
         picked: list[Row] = []
         for want in _rows(named):
-            is_shared = any(task["fairness_key"] is not None for _, task in self.tasks() if self._is_wanted(task, want))
-            found = [] if is_shared else [task for _, task in self.tasks() if self._is_claimable(task, want)]
+            ready = [task for _, task in self.tasks() if self._is_wanted(task, want)]
+            is_shared = any(task["fairness_key"] is not None for task in ready)
+            is_sessioned = any(task["session_id"] is not None for task in ready)
+            found = [] if is_shared or is_sessioned else [task for task in ready if self._is_claimable(task, want)]
             rooms = [max(owner["leases_max"] - self._leases(owner["lease_owner"], want), 0) for owner in want["owners"]]
             slots = sum(min(owner["polls"], room) for owner, room in zip(want["owners"], rooms, strict=True))
             picked.extend(self._picked(task, want["position"]) for task in found[:slots])
             head: Row = (_encode(self.now), *[None] * 6, _encode(want["position"]))
-            picked.append((*head, _encode(rooms), _encode(is_shared)))
+            picked.append((*head, _encode(rooms), _encode({"is_shared": is_shared, "is_sessioned": is_sessioned})))
         return picked
+
+    def _pick_with_sessions(self, named: str) -> list[Row]:
+        """The claim of a queue on which activities of sessions wait; caps and fairness keys have their own tests."""
+        picked: list[Row] = []
+        for want in _rows(named):
+            assert want["is_sessioned"], "nothing else is claimed in this way here"
+            members = [self._member(owner, want) for owner in want["owners"]]
+            slots = sum(owner["polls"] for owner in want["owners"])
+            for task in [task for _, task in self.tasks() if self._is_claimable(task, want)][:SESSION_CANDIDATES]:
+                found = {} if task["session_id"] is None else self._session_of(task)
+                if task["session_id"] is None or self._is_admissible(task, found, members):
+                    row = self._picked(task, want["position"])
+                    picked.append((*row[:9], _encode({"share": task["fairness_key"] or ""} | found)))
+                if len(picked) == slots:
+                    break
+            head: Row = (_encode(self.now), *[None] * 6, _encode(want["position"]))
+            rooms = [owner["leases_max"] for owner in want["owners"]]
+            picked.append((*head, _encode(rooms), _encode({"is_sessioned": True, "members": members})))
+        return picked
+
+    def _member(self, owner: Json, want: Json) -> Json:
+        held = [s for s in self._held_sessions() if s["lease_owner"] == owner["lease_owner"]]
+        return {
+            "lease_owner": owner["lease_owner"],
+            "capabilities": owner["capabilities"],
+            "sessions_left": owner["sessions_max"] - len(held),
+        }
+
+    def _held_sessions(self) -> list[Json]:
+        sessions = self.tables["sessions"].values()
+        return [s for s in sessions if datetime.fromisoformat(s["lease_expires_at"]) > self.now and not s["closed_at"]]
+
+    def _session_of(self, task: Json) -> Json:
+        session = self.tables["sessions"].get((task["namespace"], task["session_id"]))
+        running: dict[str, int] = {}
+        for _, other in self.tasks():
+            if other["session_id"] == task["session_id"] and other["state"] == TaskState.LEASED:
+                running[other["lease_owner"]] = running.get(other["lease_owner"], 0) + 1
+        return {"session": session, "is_known": session is not None, "running": running}
+
+    def _is_admissible(self, task: Json, found: Json, members: list[Json]) -> bool:
+        """What dw_session_admits says, decided by the engine's own rule."""
+        session = msgspec.convert(found["session"], Session) if found["session"] else None
+        options = msgspec.convert(task["worker_session"], SessionOptions)
+        return any(
+            not isinstance(
+                admit_activity(
+                    session,
+                    options,
+                    task["namespace"],
+                    Candidate(
+                        worker_id=member["lease_owner"],
+                        task_queue=task["queue"],
+                        capabilities=frozenset(member["capabilities"]),
+                        sessions_max=1,
+                        sessions_left=member["sessions_left"],
+                    ),
+                    found["running"].get(member["lease_owner"], 0),
+                    self.now,
+                ),
+                Rejection,
+            )
+            for member in members
+        )
+
+    def _save_sessions(self, rows: str) -> list[Row]:
+        for row in _rows(rows):
+            self.tables["sessions"][row["namespace"], row["session_id"]] = row
+        return []
+
+    def _renew_sessions(self, rows: str) -> list[Row]:
+        for row in _rows(rows):
+            stored = self.tables["sessions"][row["namespace"], row["session_id"]]
+            assert stored["lease_owner"] == row["lease_owner"], "only the owner renews a session"
+            stored["lease_expires_at"] = row["lease_expires_at"]
+        return []
+
+    def _read_attempt_sessions(self, named: str) -> list[Row]:
+        found: list[Row] = []
+        for row in _rows(named):
+            task = self.tables["tasks"].get((row["run_id"], row["task_number"]))
+            session = task and self.tables["sessions"].get((task["namespace"], task["session_id"]))
+            if session:
+                found.append((row["run_id"].encode(), _encode(session)))
+        return found
 
     def _leases(self, owner: str, want: Json) -> int:
         return sum(task["lease_owner"] == owner and task["kind"] == want["kind"] for _, task in self.tasks())
@@ -543,10 +647,14 @@ class Memory:
         return []
 
     def _leave_deliveries(self, rows: str) -> list[Row]:
-        for row in _rows(rows):
+        self.leave(_rows(rows))
+        return []
+
+    def leave(self, rows: list[Json]) -> None:
+        """Leave word for runs."""
+        for row in rows:
             self._ordinals += 1
             self.deliveries.append(row | {"ordinal": self._ordinals})
-        return []
 
     def _fill_inboxes(self, rows: str) -> list[Row]:
         self.inbox.extend(_rows(rows))

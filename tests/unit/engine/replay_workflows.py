@@ -7,7 +7,12 @@ from typing import Any
 
 from durable_workflow import workflow
 from durable_workflow.client import WorkflowStreamAppendItem
-from durable_workflow.errors import ActivityFailed, ChildWorkflowFailed, DurableOperationCancelled
+from durable_workflow.errors import (
+    ActivityFailed,
+    ChildWorkflowFailed,
+    DurableOperationCancelled,
+    NexusOperationFailed,
+)
 from durable_workflow.workflow import ActivityRetryPolicy, ContinueAsNew, WorkflowContext
 
 Steps = Generator[Any, Any, Any]
@@ -298,6 +303,26 @@ class Selects:
         return [results, pair, sorted([str(quick.result()), str(rest)])]
 
 
+@workflow.defn(name="calls-services")
+class CallsServices:
+    """Service calls that succeed, fail, do not resolve, and are not waited for, between other steps."""
+
+    def run(self, ctx: WorkflowContext, count: int) -> Steps:
+        results: list[Any] = []
+        for number in range(count):
+            answer = yield ctx.call_nexus_service("shop", "desk", "double", [number])
+            results.append(answer.result)
+            results.append((yield ctx.schedule_activity("add", [number, 1], retry_policy=FOREVER)))
+        for operation in ("missing", "refuse"):
+            try:
+                yield ctx.call_nexus_service("shop", "desk", operation)
+            except NexusOperationFailed as failed:
+                results.append(failed.outcome)
+        started = yield ctx.start_nexus_operation("shop", "desk", "double", [1])
+        yield ctx.start_timer(1)
+        return [*results, started.accepted]
+
+
 WORKFLOWS: list[Any] = [
     Sequential,
     FanOut,
@@ -312,6 +337,7 @@ WORKFLOWS: list[Any] = [
     Family,
     Countdown,
     Selects,
+    CallsServices,
 ]
 """What the test starts."""
 ALL_WORKFLOWS = [*WORKFLOWS, Grandparent, ListeningChild]

@@ -138,7 +138,24 @@ OTHER_TYPES: list[Json] = [finish(), give_up(), side_effect(), version()]
             (activity(retry_policy={"non_retryable_error_types": bad}), ".retry_policy.non_retryable_error_types")
             for bad in ("x", [5])
         ],
-        (activity(worker_session={"session_id": "s"}), ".worker_session"),
+        (activity(worker_session="s"), ".worker_session"),
+        *[
+            (activity(worker_session={"session_id": "s"} | {name: bad}), f".worker_session.{name}")
+            for name, bad in (
+                ("session_id", ""),
+                ("session_id", "x" * 256),
+                ("connection", 1),
+                ("requirements", ["a", "a"]),
+                ("requirements", "a"),
+                ("requirements", [f"r-{number}" for number in range(101)]),
+                ("lease_seconds", 0),
+                ("lease_seconds", 86_401),
+                ("ttl_seconds", True),
+                ("max_concurrent_activities", "1"),
+                ("allow_reacquire_after_failure", 1),
+            )
+        ],
+        (activity(queue="a", worker_session={"session_id": "s", "queue": "b"}), ".worker_session.queue"),
         (activity(cancellation_policy="abandon"), ".cancellation_policy"),
         (activity(execution_timeout_seconds=1), ".execution_timeout_seconds"),
         (activity(run_timeout_seconds=1), ".run_timeout_seconds"),

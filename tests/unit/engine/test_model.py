@@ -65,6 +65,7 @@ from tests.unit.engine.commands import (
     refuse,
     retrying,
     select,
+    service,
     side_effect,
     timer,
     version,
@@ -113,6 +114,11 @@ CHANGED_FENCES: st.SearchStrategy[Json] = st.sampled_from(
 OUTPUTS = st.sampled_from(["append"] * 8 + ["close", "error"])
 LIMITS = Limits(pending_activity_count=12, pending_timer_count=6, pending_child_count=4, command_batch_size=9)
 
+SESSIONS: Json = {
+    "s": {"session_id": "s", "lease_seconds": 20, "ttl_seconds": 2_592_000},
+    "t": {"session_id": "t", "lease_seconds": 60, "ttl_seconds": 2_592_000, "max_concurrent_activities": 2},
+}
+
 REPORTS = (CompleteWorkflowTask, FailWorkflowTask, CompleteActivity, FailActivity)
 READS = (CheckActivity, CheckWorkflowTask)
 
@@ -127,6 +133,9 @@ def activities(draw: st.DrawFn) -> Json:
         "heartbeat_timeout": draw(st.none() | st.just(start)),
         "schedule_to_close_timeout": draw(st.none() | st.just(whole)),
     }
+    session = draw(st.sampled_from([None, None, None, "s", "t"]))
+    if session is not None:
+        timeouts["worker_session"] = SESSIONS[session]
     stop = draw(st.sampled_from([None, None, "wait_cancellation_completed", "abandon"]))
     if stop != "abandon" or timeouts["schedule_to_close_timeout"] is not None:
         timeouts["cancellation_policy"] = stop
@@ -153,6 +162,14 @@ MEMBERS: st.SearchStrategy[list[Any]] = st.lists(
 )
 
 
+SERVICES: st.SearchStrategy[Json] = st.builds(
+    lambda name, mode, key: service(name, mode_override=mode, idempotency_key=key),
+    st.sampled_from(["greet", "tell", "missing"]),
+    st.sampled_from([None, "async", "sync"]),
+    st.sampled_from([None, None, "k1", "k2"]),
+)
+
+
 @st.composite
 def batches(draw: st.DrawFn) -> list[Json]:
     """A batch of commands, now and then one that must be refused."""
@@ -166,6 +183,7 @@ def batches(draw: st.DrawFn) -> list[Json]:
             | st.sampled_from([[local()], [local("failed")], [attributes(Stage="paid", Count=1)], [memo(region="eu")]])
             | st.sampled_from([[attributes(Stage=None)], [memo(region=None)], [local("cancelled")]])
             | st.builds(lambda one: [one], child_starts())
+            | st.builds(lambda one: [one], SERVICES)
             | st.builds(
                 lambda base, size, policy: children(base, size, retry_policy=policy),
                 st.integers(1, 9),
@@ -338,6 +356,8 @@ class Engine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         """There is a run to work on."""
+        self.world.catalogue("greet", handler_binding={"workflow_type": "greeting", "task_queue": "q"})
+        self.world.catalogue("tell", "signal_workflow")
         self.world.start("w0", queue="q")
         self.watch.look()
 
@@ -507,6 +527,20 @@ class Engine(RuleBasedStateMachine):
             build_id = data.draw(st.sampled_from([None, "new"]))
             self._submit(UnblockRun(run_id=self._lease(data).run_id, build_id=build_id))
 
+    @rule(data=st.data())
+    def dispatch(self, data: st.DataObject) -> None:
+        """The dispatcher takes a service call that is due, maybe one that another dispatcher has taken before."""
+        calls = [self.world.call(call_id) for call_id in self.world.memory.services.calls]
+        if not calls:
+            return
+        call = data.draw(st.sampled_from(calls))
+        what = data.draw(st.sampled_from(["serve", "serve", "end", "cancel"]))
+        if what == "serve" and call.binding_kind == "start_workflow":
+            self.world.serve(call)
+        else:
+            self.world.end_call(call.service_call_id, "cancelled" if what == "cancel" else "completed")
+        self.watch.look()
+
     @rule(seconds=st.sampled_from([0.5, 1, 3, 10, 30, 300]))
     def pass_time(self, seconds: float) -> None:
         """Time passes."""
@@ -529,6 +563,8 @@ class Engine(RuleBasedStateMachine):
                 return
             self.world.later(1 if step % 30 else LEASE_SECONDS)  # nobody is always too late for a start-by deadline
             self.world.sweep()
+            for call in self.world.accepted_calls():
+                self.world.end_call(call.service_call_id)
             for namespace, workflow_id in list(self.world.memory.instances):
                 run = self.world.run(self.world.memory.instances[namespace, workflow_id])
                 if run.open_wait is not None or run.selected_waits:
@@ -564,6 +600,8 @@ def _changes_nothing(change: Input, reply: Reply) -> bool:
         return True
     if not isinstance(reply, Rejection):
         return isinstance(change, HeartbeatActivity) and not reply["heartbeat_recorded"]
+    if isinstance(change, HeartbeatActivity) and "worker_session_renewal" in reply.fields:
+        return False
     if isinstance(change, RequestCancellation):
         return True
     if isinstance(change, InstanceInput):

@@ -83,6 +83,8 @@ class Trouble:
     def __init__(self, workflow_type: str, argument: int, rng: random.Random, trouble: float) -> None:
         self.world = World()
         self.watch = Watch(self.world)
+        for operation in ("double", "refuse"):
+            self.world.catalogue(operation, "invocable_http", handler_target_reference="https://example.com")
         self.run_id = self.world.start(workflow_type=workflow_type, arguments=encode_blob([argument]))
         self._rng = rng
         self._trouble = trouble
@@ -112,6 +114,7 @@ class Trouble:
             self.world.signal("w", "go", self._rng.randint(1, 9))
         if self._type == "updated" and self._rng.random() < 0.5:
             self.world.update("w", "add", self._rng.randint(1, 9), request_id=self._rng.choice("abcdefgh"))
+        self._serve_calls()
         if self._type == "reads-messages" and self._rng.random() < 0.5:
             self._append()
         if self._troubled():
@@ -119,6 +122,23 @@ class Trouble:
         self.world.later(self._rng.choice([0.01, 1, 5]) if self._rng.random() > self._trouble / 2 else 300)
         due = self.world.due()
         self.world.transact(self._rng.sample(due, len(due)))
+
+    def _serve_calls(self) -> None:
+        """The dispatcher, which now and then is late, or settles a call again."""
+        calls = (
+            self.world.memory.services.calls
+            if self._troubled()
+            else [call.service_call_id for call in self.world.accepted_calls()]
+        )
+        for call_id in list(calls):
+            call = self.world.call(call_id)
+            if self._troubled():
+                continue
+            if call.operation_name == "refuse":
+                self.world.end_call(call_id, "failed", outcome="handler_failed", error_type="Refused", message="no")
+                continue
+            (value,) = serializer.decode(call.request_payload, codec="avro")
+            self.world.end_call(call_id, response_payload=encode_blob(value * 2))
 
     def _append(self) -> None:
         """The next message, or one that was sent before: the n-th one carries n."""

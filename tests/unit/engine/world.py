@@ -55,8 +55,11 @@ from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.ids import ulid
 from dw_core.limits import DEFAULT_LIMITS, Limits
 from dw_core.payloads.codec import EMPTY_LIST_BLOB, encode_blob
+from dw_core.services import targets
+from dw_core.services.rows import CallEnd, Operation, ServiceCall
 from dw_runtime.pump.claims import Claimed, Claims, Waiters, Want
 from dw_runtime.pump.dispatch import dispatch, missing_pages, with_pages
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Transaction
 from dw_runtime.store.loading import load
 from dw_runtime.store.writing import WriteSet
@@ -70,6 +73,7 @@ NAMESPACE = "default"
 QUEUE = "q"
 START = datetime(2026, 11, 30, 18, 0, tzinfo=UTC)
 LEASE_SECONDS = 300
+SESSIONS_MAX = 10
 
 _encode = msgspec.json.encode
 
@@ -85,7 +89,8 @@ def _finish(work: Coroutine[Any, Any, T]) -> T:
 
 def _image(snapshot: Snapshot, change: Input) -> bytes:
     fields = {name: getattr(snapshot, name) for name in Snapshot.__struct_fields__}
-    return _encode([fields | {"attempts": list(fields["attempts"].items())}, change])
+    listed = {name: list(fields[name].items()) for name in ("attempts", "operations")}
+    return _encode([fields | listed, change])
 
 
 class World:
@@ -299,6 +304,44 @@ class World:
                 found.append(TimeOutRun(run_id=run_id))
         return found
 
+    def catalogue(self, name: str, kind: str = "start_workflow", **members: Any) -> None:
+        """Put operation ``name`` of service ``desk`` of endpoint ``shop`` into the catalogue."""
+        operation = Operation(
+            id=name,
+            service_id="desk",
+            created_at=START,
+            updated_at=START,
+            operation_name=name,
+            **(
+                {"namespace": NAMESPACE, "endpoint_name": "shop", "service_name": "desk", "operation_mode": "sync"}
+                | members
+            ),
+            handler_binding_kind=kind,
+        )
+        self.memory.services.operations[operation.key] = operation
+
+    def call(self, call_id: str) -> ServiceCall:
+        """A service call."""
+        return msgspec.convert(self.memory.services.calls[call_id], ServiceCall)
+
+    def accepted_calls(self) -> list[ServiceCall]:
+        """The calls that a dispatcher would lease."""
+        calls = [self.call(call_id) for call_id in self.memory.services.calls]
+        return [call for call in calls if call.status == "accepted"]
+
+    def serve(self, call: ServiceCall) -> Reply:
+        """Start what answers a call, as the dispatcher does."""
+        if call.binding_kind == "activity_execution":
+            return self.submit(targets.activity_input(call))
+        if call.binding_kind == "update_workflow":
+            return self.submit(targets.update_input(call))
+        return self.submit(targets.start_input(call, self.limits))
+
+    def end_call(self, call_id: str, status: str = "completed", **members: Any) -> None:
+        """End a call without a run, as the dispatcher does."""
+        end = CallEnd(service_call_id=call_id, status=status, **({"outcome": status} | members))
+        _finish(self._transaction.ask([("end_service_calls", encode_rows([end]))]))
+
     def sweep(self) -> list[Reply]:
         """One pass of every sweep."""
         return [self.submit(change) for change in self.due()]
@@ -316,7 +359,11 @@ class World:
         is_cooperative: bool = True,
     ) -> list[Claimed]:
         """What ``slots`` held polls of one worker are granted."""
-        claims = Claims([poll(kind, owner, queue, lease_seconds, is_cooperative)] * slots)
+        tasks = self.memory.tables["tasks"].values()
+        is_sessioned = any(t["session_id"] is not None and t["queue"] == queue and t["kind"] == kind for t in tasks)
+        held = poll(kind, owner, queue, lease_seconds, is_cooperative)
+        held = msgspec.structs.replace(held, is_sessioned=is_sessioned, sessions_max=SESSIONS_MAX)
+        claims = Claims([held] * slots)
         claims.match(*_finish(self._transaction.ask(claims.calls)))
         _finish(self._transaction.ask(claims.writes()))
         return [claimed for _, claimed in claims.granted]

@@ -63,6 +63,11 @@ def child_call_id(run_id: str, sequence: int) -> str:
     return f"{run_id}.h{sequence}"
 
 
+def service_call_id(run_id: str, sequence: int) -> str:
+    """The public id of a service call that a workflow has made."""
+    return f"{run_id}.v{sequence}"
+
+
 def link_id(run_id: str, sequence: int, child_run_number: int) -> str:
     """The public id of the link between a call and one of the runs that answer it."""
     return f"{run_id}.h{sequence}.{child_run_number}"

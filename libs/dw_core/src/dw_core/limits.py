@@ -74,6 +74,18 @@ HEARTBEAT_EVENT_INTERVAL_SECONDS = 60
 HEARTBEAT_DETAILS_BYTES_MAX = 65_536
 """JSON bytes of the details of one activity heartbeat (engine §5)."""
 
+SESSION_LEASE_SECONDS_DEFAULT = 120
+SESSION_LEASE_SECONDS_MAX = 86_400
+SESSION_TTL_SECONDS_DEFAULT = 1_800
+SESSION_TTL_SECONDS_MAX = 2_592_000
+SESSION_ACTIVITIES_DEFAULT = 1
+SESSION_ACTIVITIES_MAX = 10_000
+SESSION_REQUIREMENTS_MAX = 100
+"""Worker sessions: lease, time to live, activities at a time, required capabilities (worker-plane §15.1)."""
+
+SESSION_KEPT_SECONDS = 2_592_000
+"""How long the record of an ended session keeps its id from being used again."""
+
 QUERY_LEASE_MIN_SECONDS = 60
 QUERY_LEASE_GRACE_SECONDS = 5
 """A query task is leased for at least the first, and for the caller's wait and the second (worker-plane §13.3)."""
@@ -129,6 +141,25 @@ PAYLOAD_REFERENCE_CHARS_MAX = 2_048
 CLEANUP_SECONDS_DEFAULT = 600
 CLEANUP_SECONDS_MAX = 3_600
 """How long a run may clean up after a cooperative cancellation request (control-plane §13.6)."""
+
+SERVICE_NAME_CHARS_MAX = 191
+SERVICE_DESCRIPTION_CHARS_MAX = 1_000
+"""Names and descriptions in the service catalogue (control-plane §17.1)."""
+
+SERVICE_ATTEMPTS_MAX = 10
+SERVICE_WAIT_SECONDS_MAX = 86_400
+"""How often a service call is tried, and the longest wait for one (control-plane §17.2)."""
+
+SERVICE_EXECUTE_WAIT_SECONDS_DEFAULT = 30
+"""How long a request that executes an operation waits for its end when it does not say."""
+
+SERVICE_REQUEST_SECONDS_DEFAULT = 30
+SERVICE_REQUEST_SECONDS_MAX = 900
+"""How long one request to an HTTP target may take (topology §3.3.9)."""
+
+SERVICE_RESPONSE_BYTES_MAX = 4_194_304
+SERVICE_REDIRECTS_MAX = 3
+"""What is read of an HTTP target's answer, and how many redirects are followed."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

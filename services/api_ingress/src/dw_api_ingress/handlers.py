@@ -15,6 +15,8 @@ from dw_api_ingress.output_streams import OutputStreamHandlers
 from dw_api_ingress.querying import QueryHandlers
 from dw_api_ingress.repairing import RepairHandlers
 from dw_api_ingress.retention import RetentionHandlers
+from dw_api_ingress.service_calls import ServiceCallHandlers
+from dw_api_ingress.service_catalogue import CatalogueHandlers
 from dw_api_ingress.signaling import SignalHandlers
 from dw_api_ingress.starting import StartHandlers
 from dw_api_ingress.updating import UpdateHandlers
@@ -37,6 +39,7 @@ def control_handlers(
     limits: Limits,
     new_id: NewId,
     queries: QueryHandlers | None = None,
+    services: tuple[CatalogueHandlers, ServiceCallHandlers] | None = None,
     activities: ActivityReads | None = None,
     builds: Builds | None = None,
     updates: UpdateHandlers | None = None,
@@ -49,7 +52,7 @@ def control_handlers(
 
     ``new_id`` draws ULIDs for runs and commands. ``wait_for_history`` waits for news of a run at most some seconds;
     without it a held history read looks again twice per second. Without ``queries``, ``activities``, ``builds``,
-    ``updates``, ``messages`` or ``outputs`` their routes answer 501.
+    ``updates``, ``messages``, ``outputs`` or ``services`` their routes answer 501.
     """
     start = StartHandlers(pump, limits, new_id)
     signals = SignalHandlers(pump, runs, limits, new_id)
@@ -59,14 +62,14 @@ def control_handlers(
     listing = ListingHandlers(runs)
     history = HistoryHandlers(runs, wait_for_history)
     named = NamespaceHandlers(namespaces)
-    pruning = {} if retention is None else _retention(retention)
     asking = {} if queries is None else {"workflow_query": queries.current, "workflow_run_query": queries.named_run}
     jobs = {} if activities is None else ActivityHandlers(pump, activities, new_id).by_route()
     fleet = {} if builds is None else BuildHandlers(builds).by_route()
     updating = {} if updates is None else {"workflow_update": updates.send, "workflow_run_update": updates.send}
     return {
         **asking,
-        **pruning,
+        **({} if services is None else _service_handlers(*services)),
+        **({} if retention is None else _retention(retention)),
         **updating,
         **({} if messages is None else messages.by_route()),
         **({} if outputs is None else outputs.by_route()),
@@ -91,6 +94,29 @@ def control_handlers(
         "workflow_history_export": ExportHandlers(runs).export,
         "namespace_list": named.all,
         "namespace_describe": named.describe,
+    }
+
+
+def _service_handlers(catalogue: CatalogueHandlers, calls: ServiceCallHandlers) -> Handlers:
+    return {
+        "service_endpoint_list": catalogue.list_endpoints,
+        "service_endpoint_create": catalogue.create_endpoint,
+        "service_endpoint_describe": catalogue.describe_endpoint,
+        "service_endpoint_update": catalogue.update_endpoint,
+        "service_endpoint_delete": catalogue.delete_endpoint,
+        "service_list": catalogue.list_services,
+        "service_create": catalogue.create_service,
+        "service_describe": catalogue.describe_service,
+        "service_update": catalogue.update_service,
+        "service_delete": catalogue.delete_service,
+        "service_operation_list": catalogue.list_operations,
+        "service_operation_create": catalogue.create_operation,
+        "service_operation_describe": catalogue.describe_operation,
+        "service_operation_update": catalogue.update_operation,
+        "service_operation_delete": catalogue.delete_operation,
+        "service_operation_execute": calls.execute,
+        "service_call_describe": calls.describe,
+        "service_call_cancel": calls.cancel,
     }
 
 

@@ -7,6 +7,9 @@ from dw_api_ingress.handlers import control_handlers
 from dw_api_ingress.message_streams import MessageStreamHandlers
 from dw_api_ingress.output_streams import OutputStreamHandlers
 from dw_api_ingress.querying import QueryHandlers, QuerySettings
+from dw_api_ingress.service_calls import ServiceCallHandlers
+from dw_api_ingress.service_catalogue import CatalogueHandlers
+from dw_api_ingress.service_results import ServiceResults
 from dw_api_ingress.updating import UpdateHandlers, UpdateSettings
 from dw_api_ingress.validating import ValidationSettings, Validator
 from dw_api_ingress.watching import Watching
@@ -15,6 +18,7 @@ from dw_core.engine.update_tasks import caller_key
 from dw_core.leases.durations import query_lease_seconds
 from dw_core.limits import UPDATE_WAIT_MAX_SECONDS
 from dw_core.queries.task import answer_key
+from dw_core.services.wakes import SERVICE_RESULTS
 from dw_runtime.http.call import Handlers
 from dw_runtime.node.node import Node, new_id
 from dw_runtime.store.reads.activities import ActivityReads
@@ -32,6 +36,9 @@ def control_plane(node: Node) -> Handlers:
     answers = watch_answers(node.database)
     node.join("answers", answers)
     node.listen(answer_key(node.holder), answers.wake)
+    results = ServiceResults(node.database)
+    node.join("service-results", results)
+    node.listen(SERVICE_RESULTS, results.wake)
     updates = UpdateReads(node.database)
     outcomes = Watching("updates", updates.settled)
     node.join("updates", outcomes)
@@ -69,6 +76,10 @@ def control_plane(node: Node) -> Handlers:
             settings=_query_settings(node),
             announce=node.announce,
             new_id=new_id,
+        ),
+        services=(
+            CatalogueHandlers(node.database, new_id),
+            ServiceCallHandlers(node.database, node.pump, results, announce=node.announce, new_id=new_id),
         ),
         updates=UpdateHandlers(
             node.pump,

@@ -124,6 +124,9 @@ def _wait(row: DescribedRun) -> tuple[str | None, str | None]:
         return "activity", _count(run.open_activity_count, "activity is open.", "activities are open.")
     if run.open_wait is not None:
         return "condition", f"Condition {run.open_wait.key or 'without a key'} is not met yet."
+    if run.service_wait is not None:
+        call = run.service_wait
+        return "service_call", f"{call.endpoint_name}/{call.service_name}/{call.operation_name} has not answered yet."
     if run.open_child_count:
         return "child", _count(run.open_child_count, "child workflow is running.", "child workflows are running.")
     if run.open_timer_count:

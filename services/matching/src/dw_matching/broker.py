@@ -84,11 +84,13 @@ class Broker:
         page_size: int,
         is_single_look: bool = False,
         leases_max: int = LEASES_UNLIMITED,
+        capabilities: frozenset[str] = frozenset(),
+        sessions_max: int = 0,
     ) -> Seat:
         """Hold a poll. A repeat of a held poll takes its place; the old connection is dead (worker-plane §7.5).
 
         ``is_single_look`` ends the poll with the first look at its queue: a poll with a window of 0 seconds.
-        ``leases_max`` caps the leases of its worker.
+        ``leases_max`` caps the leases of its worker and ``sessions_max`` its sessions, which need ``capabilities``.
         """
         seat = Seat(
             key=key,
@@ -101,6 +103,8 @@ class Broker:
             is_single_look=is_single_look,
             leases_max=leases_max,
             limits=self._rules.limits(key.namespace, key.kind, key.queue),
+            capabilities=capabilities,
+            sessions_max=sessions_max,
         )
         if claimant.poll_request_id is not None:
             identity = (key, claimant.lease_owner, claimant.poll_request_id)
@@ -260,6 +264,9 @@ class Broker:
             self._rooms.update(looked.rooms)
             for key in looked.shared & self.queues.keys():
                 self.queues[key].shared_until = time.monotonic() + SHARED_SECONDS
+            for key in looked.sessioned & self.queues.keys():
+                self.queues[key].sessioned_until = time.monotonic() + SHARED_SECONDS
+                self.queues[key].empty_for.clear()
         throttled = set() if looked is None else {id(token) for token in looked.throttled}
         leftover: set[WakeKey] = set() if looked is None else looked.leftover
         again: set[WakeKey] = set()
@@ -280,7 +287,9 @@ class Broker:
                 self.leave(seat)
             elif looked is not None and want.key not in leftover and not seat.is_throttled:
                 if queue.wakes == seat.looked_after_wakes:
-                    queue.empty_for.add(seat.fit)
+                    # What waits for the holder of a session is nothing for others: each poll has to look itself.
+                    if queue.sessioned_until <= time.monotonic():
+                        queue.empty_for.add(seat.fit)
                 else:
                     again.add(want.key)
         self._probe(again)
@@ -298,6 +307,8 @@ class Broker:
             return
         self._metrics.claims[METRIC_KIND[seat.key.kind]].inc()
         mode = replay_mode(claimed.run, claimed.task) if isinstance(claimed, Claimed) else None
+        if isinstance(claimed, Claimed) and claimed.session_outcome is not None:
+            self._metrics.session_admissions[claimed.session_outcome].inc()
         if mode is not None:
             self._metrics.sticky_claims["hit" if mode == "sticky_hit_expected" else "miss"].inc()
         seat.future.set_result(claimed)

@@ -230,6 +230,8 @@ class WorkerHandlers:
             accept_encoding=getattr(request, "accept_history_encoding", None),
             is_cooperative=CAPABILITY in worker.capabilities,
             leases_max=leases_max,
+            capabilities=frozenset(worker.capabilities),
+            sessions_max=worker.max_concurrent_worker_sessions,
             on_hold=None if call.hangup is None else call.hangup.notify,
             on_throttled=None if ending is None else ending.throttle,
         )

@@ -12,7 +12,7 @@ from dw_core.engine.transition import WakeKey
 from dw_matching.broker import Broker
 from dw_runtime.process.background import Background
 from dw_runtime.store.database import Database
-from dw_runtime.store.loading import encode_rows
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.telemetry.condition import Condition
 
 

@@ -12,9 +12,12 @@ from dw_core.engine.inputs import ReleaseClaim
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
 from dw_core.leases.durations import query_lease_seconds
+from dw_core.services.addresses import read_networks
+from dw_core.services.wakes import SERVICE_CALLS
 from dw_matching.activity_bridge import ActivityTasks
 from dw_matching.broker import METRIC_KIND, Broker
 from dw_matching.handlers import WorkerHandlers, WorkerSettings
+from dw_matching.http_targets import HttpTargets
 from dw_matching.lookout import Lookout
 from dw_matching.multiplexed import MultiplexedPolls
 from dw_matching.query_bridge import QueryTasks
@@ -24,6 +27,10 @@ from dw_matching.query_handlers import QueryTaskHandlers
 from dw_matching.query_recovery import QueryRecovery
 from dw_matching.registry import Registry
 from dw_matching.seats import Grant
+from dw_matching.service_dispatch import ServiceDispatcher
+from dw_matching.session_handlers import SessionHandlers
+from dw_matching.session_recovery import SessionRecovery
+from dw_matching.sessions import WorkerSessions
 from dw_matching.tidying import Tidying
 from dw_matching.validation_bridge import UpdateValidations
 from dw_matching.validation_handlers import UpdateValidationHandlers
@@ -62,7 +69,7 @@ class WorkerPlane:
             node.database,
             node.pump,
             stale_after_seconds=settings.workers.stale_after_seconds,
-            on_leave=lambda worker: self.broker.end_polls_of(*worker),
+            on_leave=self._left,
             polling_now=self.broker.owners,
         )
         self.workflow_tasks = WorkflowTasks(
@@ -95,6 +102,15 @@ class WorkerPlane:
             owners=self.broker.owners,
             announce=node.announce,
         )
+        self.sessions = WorkerSessions(
+            node.database, node.metrics, stale_after_seconds=settings.workers.stale_after_seconds
+        )
+        self.session_recovery = SessionRecovery(
+            node.database,
+            node.metrics,
+            stale_after_seconds=settings.workers.stale_after_seconds,
+            announce=node.announce,
+        )
         self._lookout = Lookout(node.database, self.broker, interval_seconds=settings.polling.poll_interval_ms / 1000)
         self.tidying = Tidying(node.database, interval_seconds=TIDYING_SECONDS)
         self.sweeper = Sweeper(
@@ -106,6 +122,7 @@ class WorkerPlane:
             limit=SWEEP_LIMIT,
             recovered=self._count_expiry,
         )
+        self._dispatcher = _dispatcher(node)
         self._releases: set[asyncio.Task[object]] = set()
 
     def _make_broker(self, metrics: Metrics) -> Broker:
@@ -126,6 +143,11 @@ class WorkerPlane:
 
     def _hung_up(self, namespace: str, worker_id: str) -> None:
         self.query_recovery.suspect(namespace, worker_id)
+
+    def _left(self, worker: tuple[str, str]) -> None:
+        """A worker has been drained or is not registered any more; then it holds no sessions either."""
+        self.broker.end_polls_of(*worker)
+        self.session_recovery.look_soon()
 
     def _release(self, claimed: Grant) -> None:
         """A task was granted to a poll whose client had gone: give it back at once."""
@@ -183,6 +205,7 @@ class WorkerPlane:
             **polls.by_route(),
             **QueryTaskHandlers(polls, self.query_tasks).by_route(),
             **UpdateValidationHandlers(polls, self.validations).by_route(),
+            **SessionHandlers(self.sessions).by_route(),
         }
 
     @property
@@ -195,6 +218,8 @@ class WorkerPlane:
             "tidying": self.tidying,
             "query-claimer": self._query_claimer,
             "query-recovery": self.query_recovery,
+            "session-recovery": self.session_recovery,
+            "service-dispatcher": self._dispatcher,
         }
 
     async def open(self) -> None:
@@ -203,8 +228,10 @@ class WorkerPlane:
         self.registry.start()
         self._query_claimer.start()
         self.query_recovery.start()
+        self.session_recovery.start()
         self._lookout.start()
         self.sweeper.start()
+        self._dispatcher.start()
         self.tidying.start()
 
     async def drain(self) -> None:
@@ -216,11 +243,29 @@ class WorkerPlane:
 
     async def close(self) -> None:
         """Stop the loops, finish the pump, close the stores. No request is running any more."""
+        await self._dispatcher.stop()
         await self.sweeper.stop()
         await self.tidying.stop()
         await self._lookout.stop()
         await self.registry.stop()
         await self._query_claimer.stop()
         await self.query_recovery.stop()
+        await self.session_recovery.stop()
         await asyncio.gather(*self._releases, return_exceptions=True)
         await self.node.close()
+
+
+def _dispatcher(node: Node) -> ServiceDispatcher:
+    """Who serves the service calls of this process."""
+    services = node.settings.services
+    dispatcher = ServiceDispatcher(
+        node.database,
+        node.pump,
+        HttpTargets(read_networks(services.allowed_networks), services.ca_file),
+        node.metrics,
+        holder=node.holder,
+        limits=node.limits,
+        announce=node.announce,
+    )
+    node.listen(SERVICE_CALLS, dispatcher.wake)
+    return dispatcher

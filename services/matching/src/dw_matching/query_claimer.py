@@ -17,7 +17,7 @@ from dw_matching.query_claims import ClaimedQuery
 from dw_runtime.process.background import Background
 from dw_runtime.pump.claims import Looked, Want
 from dw_runtime.store.database import Database, Row
-from dw_runtime.store.loading import encode_rows
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.telemetry.condition import Condition
 
 _decode = msgspec.json.Decoder(QueryTask).decode

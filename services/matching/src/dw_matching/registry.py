@@ -19,7 +19,7 @@ from dw_core.workers.registration import Registration, not_registered, register
 from dw_runtime.process.background import Background
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.database import Database
-from dw_runtime.store.loading import encode_rows
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.telemetry.condition import Condition
 
 REFRESH_SECONDS: Final = 5.0

@@ -29,7 +29,8 @@ class Poll(msgspec.Struct, frozen=True, kw_only=True):
     ``types`` None takes any task type; an empty set takes none. ``timeout_seconds`` 0 looks once. ``page_size`` counts
     history events of the first page, ``accept_encoding`` asks for a compressed one. ``is_cooperative`` polls may be
     given runs that are to be cancelled. ``on_hold`` is called with a function that ends the poll, for a caller that
-    notices that its client has gone. ``leases_max`` caps the leases of its worker; ``on_throttled`` is called when the
+    notices that its client has gone. ``leases_max`` caps the leases of its worker, ``sessions_max`` the
+    sessions, which need ``capabilities``; ``on_throttled`` is called when the
     poll ends without a task and a cap was the reason.
     """
 
@@ -44,6 +45,8 @@ class Poll(msgspec.Struct, frozen=True, kw_only=True):
     accept_encoding: str | None = None
     is_cooperative: bool = False
     leases_max: int = LEASES_UNLIMITED
+    capabilities: frozenset[str] = frozenset()
+    sessions_max: int = 0
     on_hold: Callable[[Callable[[], None]], None] | None = None
     on_throttled: Callable[[], None] | None = None
 
@@ -71,6 +74,8 @@ class Seat(msgspec.Struct, eq=False):
     leases_max: int = LEASES_UNLIMITED
     limits: QueueLimits | None = None
     is_throttled: bool = False
+    capabilities: frozenset[str] = frozenset()
+    sessions_max: int = 0
 
     @property
     def fit(self) -> Fit:
@@ -91,8 +96,9 @@ class Seat(msgspec.Struct, eq=False):
         """Whose leases a grant counts among."""
         return self.key.namespace, self.key.kind, self.claimant.lease_owner
 
-    def want(self, *, is_shared: bool = False) -> Want:
-        """What the pump needs to know of this poll; ``is_shared`` when fairness keys are in use on its queue."""
+    def want(self, *, is_shared: bool = False, is_sessioned: bool = False) -> Want:
+        """What the pump needs to know of this poll; ``is_shared`` when fairness keys are in use on its queue,
+        ``is_sessioned`` when activities of worker sessions wait there."""
         return Want(
             key=self.key,
             claimant=self.claimant,
@@ -104,6 +110,9 @@ class Seat(msgspec.Struct, eq=False):
             leases_max=self.leases_max,
             limits=self.limits,
             is_shared=is_shared,
+            capabilities=self.capabilities,
+            sessions_max=self.sessions_max,
+            is_sessioned=is_sessioned,
         )
 
 
@@ -111,10 +120,10 @@ class Queue:
     """The seats of one queue, those that no transaction is claiming for in ``idle``, in order of arrival.
 
     ``wakes`` counts the wakes heard; ``empty_for`` are the fits that have found nothing since the last one. Fairness
-    keys count as in use until ``shared_until`` on the monotonic clock.
+    keys count as in use until ``shared_until`` on the monotonic clock, worker sessions until ``sessioned_until``.
     """
 
-    __slots__ = ("empty_for", "idle", "seats", "shared_until", "wakes", "woken_at")
+    __slots__ = ("empty_for", "idle", "seats", "sessioned_until", "shared_until", "wakes", "woken_at")
 
     def __init__(self) -> None:
         self.seats: dict[Seat, None] = {}
@@ -123,6 +132,7 @@ class Queue:
         self.wakes = 0
         self.woken_at: float | None = None
         self.shared_until = 0.0
+        self.sessioned_until = 0.0
 
     def add(self, seat: Seat) -> None:
         """A poll arrives."""
@@ -139,7 +149,8 @@ class Queue:
         seat.is_claiming = True
         seat.looked_after_wakes = self.wakes
         del self.idle[seat]
-        return seat.want(is_shared=self.shared_until > time.monotonic())
+        now = time.monotonic()
+        return seat.want(is_shared=self.shared_until > now, is_sessioned=self.sessioned_until > now)
 
     def end_claim(self, seat: Seat) -> None:
         """The transaction has ended without a task for this seat."""

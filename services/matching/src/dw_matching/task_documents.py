@@ -16,6 +16,7 @@ from dw_core.ids import attempt_id, execution_id, task_id
 from dw_core.limits import HISTORY_COMPRESSION_THRESHOLD_EVENTS, Limits
 from dw_core.payloads.envelope import envelope
 from dw_core.protocol.timestamps import wire_time
+from dw_core.sessions.session import affinity
 from dw_runtime.pump.claims import Claimed
 
 RESUME_FIELDS = (
@@ -144,6 +145,7 @@ def activity_task(claimed: Claimed) -> dict[str, Any]:
         "leased_at": wire_time(task.leased_at),
         "lease_expires_at": wire_time(task.lease_expires_at),
         "last_heartbeat_details": task.heartbeat_details,
+        **({} if task.worker_session is None else {"worker_session": affinity(task.worker_session, claimed.session)}),
     }
 
 

@@ -53,6 +53,8 @@ def _take(broker: Broker, poll: Poll, kind: TaskKind, lease_seconds: int) -> Sea
         page_size=poll.page_size,
         is_single_look=poll.timeout_seconds == 0,
         leases_max=poll.leases_max,
+        capabilities=poll.capabilities,
+        sessions_max=poll.sessions_max,
     )
 
 

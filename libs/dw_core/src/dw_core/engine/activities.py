@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from dw_core.engine.activity_outcomes import Failure, expired_timeout, resolve, settle_failure, settle_timeout
+from dw_core.engine.activity_sessions import renew_session, session_of
 from dw_core.engine.closing import close_attempt
 from dw_core.engine.commands.groups import group_members
 from dw_core.engine.inputs import (
@@ -160,7 +161,7 @@ def decide_heartbeat(snapshot: Snapshot, report: HeartbeatActivity, now: datetim
         )
     task.last_heartbeat_at = now
     writer.put_task(task)
-    return writer.finish(_continuing(report, task, heartbeat_recorded=True))
+    return writer.finish(renew_session(writer, task, _continuing(report, task, heartbeat_recorded=True)))
 
 
 def decide_status(snapshot: Snapshot, report: CheckActivity, now: datetime) -> Outcome:
@@ -195,6 +196,7 @@ def decide_status(snapshot: Snapshot, report: CheckActivity, now: datetime) -> O
             "attempt_status": attempt_status,
             "task_status": task_status,
             "deadlines": deadlines(live) if live else {},
+            "worker_session": session_of(snapshot, live),
         }
         | ({} if acknowledgement is None else {"cancellation_acknowledgement": acknowledgement}),
     )

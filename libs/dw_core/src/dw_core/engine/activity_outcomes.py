@@ -163,6 +163,8 @@ def _retry(writer: RunWriter, activity: Activity, task: Task, failure: Failure, 
         schedule_to_start_at=None if start_within is None else due + timedelta(seconds=start_within),
         schedule_to_close_at=task.schedule_to_close_at,
         heartbeat_details=task.heartbeat_details,
+        session_id=task.session_id,
+        worker_session=task.worker_session,
     )
     writer.open_task(retry)
     changed = copy.copy(activity)

@@ -66,6 +66,8 @@ def decide_claim_by_id(snapshot: Snapshot, claim: ClaimTask, now: datetime) -> O
         return Rejection("task_not_claimable", "The task is not ready.", named)
     if task.needs_cooperation:
         return Rejection("task_not_claimable", "The run is to be cancelled; a poll that can do that takes it.", named)
+    if task.session_id is not None:
+        return Rejection("task_not_claimable", "The task belongs to a worker session; a poll takes it.", named)
     if task.sweep_at is not None and task.sweep_at <= now:
         return Rejection("task_not_claimable", "A deadline of the task has passed.", named)
     if task.available_at > now:

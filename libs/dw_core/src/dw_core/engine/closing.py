@@ -11,6 +11,7 @@ from dw_core.engine.commands.groups import group_members
 from dw_core.engine.commands.parsed import CompleteWorkflow, ContinueAsNew, FailWorkflow
 from dw_core.engine.inputs import TimeOutRun
 from dw_core.engine.rows import Activity, Attempt, Cancellation, Run, Task, TaskKind, TaskState
+from dw_core.engine.service_calls import end_calls
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.successors import retry, succeed
 from dw_core.engine.timers import cancel_timers
@@ -268,9 +269,10 @@ def _close_run(writer: RunWriter, status: str, closed_reason: str, outcome: dict
     """``outcome`` are the members of the terminal event that a parent is told; None when another run follows."""
     run = writer.run
     run.status, run.closed_reason, run.closed_at = status, closed_reason, writer.now
-    run.open_wait, run.selected_waits = None, []
+    run.open_wait, run.selected_waits, run.service_wait = None, [], None
     fail_open_updates(writer)
     let_go(writer, is_continued=closed_reason == "continued")
+    end_calls(writer, closed_reason, outcome)
     if outcome is not None:
         told = {name: outcome[name] for name in _OUTCOME_MEMBERS if outcome.get(name) is not None}
         about = {"child_status": status, "closed_reason": closed_reason, "closed_at": wire_time(run.closed_at)}

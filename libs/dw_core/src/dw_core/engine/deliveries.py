@@ -13,6 +13,7 @@ from dw_core.engine.children import call_members, resume_context
 from dw_core.engine.inputs import TakeDeliveries, TerminateWorkflow
 from dw_core.engine.intake import accept
 from dw_core.engine.rows import Delivery
+from dw_core.engine.service_calls import end_service_wait
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.terminating import stop
 from dw_core.engine.transition import Outcome, Rejection
@@ -53,6 +54,8 @@ def _take(writer: RunWriter, delivery: Delivery) -> bool:
             _parent_closed(writer, delivery)
         case "cancellation":
             return _asked_to_cancel(writer, delivery)
+        case "service_call_closed":
+            end_service_wait(writer, delivery)
         case _:
             raise AssertionError(f"no such delivery: {delivery.kind}")
     return True

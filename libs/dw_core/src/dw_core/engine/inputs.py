@@ -61,7 +61,9 @@ class InstanceInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartWorkflow(InstanceInput, frozen=True, kw_only=True):
-    """Start a run (control-plane §12). ``new_run_id`` is used when a run is created."""
+    """Start a run (control-plane §12). ``new_run_id`` is used when a run is created; ``service_call_id`` is set
+    when the run is to answer a service call.
+    """
 
     new_run_id: str
     workflow_type: str
@@ -72,10 +74,14 @@ class StartWorkflow(InstanceInput, frozen=True, kw_only=True):
     fairness_key: str | None = None
     fairness_weight: int = 1
     compatibility: str | None = None
+    service_call_id: str | None = None
 
 
 class StartActivity(InstanceInput, frozen=True, kw_only=True):
-    """Start a standalone activity (control-plane §15.1); ``workflow_id`` is the activity's id."""
+    """Start a standalone activity (control-plane §15.1); ``workflow_id`` is the activity's id.
+
+    ``service_call_id`` is set when it is to answer a service call.
+    """
 
     new_run_id: str
     activity_type: str
@@ -85,6 +91,7 @@ class StartActivity(InstanceInput, frozen=True, kw_only=True):
     has_retry_policy: bool = False
     retry_policy: RetryPolicy = RetryPolicy()
     timeouts: Timeouts = Timeouts()
+    service_call_id: str | None = None
 
 
 class CommandInput(InstanceInput, frozen=True, kw_only=True):
@@ -127,7 +134,7 @@ class UpdateWorkflow(CommandInput, frozen=True, kw_only=True):
     """Send an update (control-plane §13.3); ``arguments`` and ``named`` as for a signal.
 
     ``verdict`` is None until the declared validator has been asked; ``caller`` names the process that waits for the
-    outcome.
+    outcome, ``service_call_id`` the service call that ends with the update.
     """
 
     NEEDS: ClassVar[Need] = Need.CONTRACT
@@ -137,6 +144,7 @@ class UpdateWorkflow(CommandInput, frozen=True, kw_only=True):
     named: dict[str, Any] | None = None
     verdict: Verdict | None = None
     caller: str | None = None
+    service_call_id: str | None = None
 
 
 class AppendMessage(CommandInput, frozen=True, kw_only=True):

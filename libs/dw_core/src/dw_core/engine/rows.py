@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from dw_core.engine.update_rows import SignalMark
+from dw_core.services.rows import ServiceWait
+from dw_core.sessions.session import SessionOptions
 
 
 class TaskKind(enum.IntEnum):
@@ -103,7 +105,8 @@ class ParentCall(msgspec.Struct, frozen=True, kw_only=True):
 class Run(msgspec.Struct, kw_only=True):
     """A run: status, deadlines and the counters that decisions need (engine §1.2).
 
-    ``blocked_build_id`` is the build that could not replay a run with ``replay_blocked``.
+    ``blocked_build_id`` is the build that could not replay a run with ``replay_blocked``; ``has_service_calls``: the
+    run answers service calls, which end with it.
     """
 
     run_id: str
@@ -138,6 +141,8 @@ class Run(msgspec.Struct, kw_only=True):
     open_update_count: int = 0
     open_wait: OpenWait | None = None
     selected_waits: list[OpenWait] = []
+    service_wait: ServiceWait | None = None
+    has_service_calls: bool = False
     task_failure_count: int = 0
     replay_blocked: bool = False
     blocked_build_id: str | None = None
@@ -158,7 +163,8 @@ class Run(msgspec.Struct, kw_only=True):
     def is_waiting(self) -> bool:
         """Whether something outside its code can still move the run."""
         counts = (self.open_activity_count, self.open_timer_count, self.open_child_count)
-        return any(counts) or self.open_wait is not None or bool(self.selected_waits)
+        waits = (self.open_wait, self.service_wait)
+        return any(counts) or any(wait is not None for wait in waits) or bool(self.selected_waits)
 
     def wait(self, sequence: int) -> OpenWait | None:
         """The open condition wait with this workflow sequence, alone or in a selection."""
@@ -186,6 +192,8 @@ class Task(msgspec.Struct, kw_only=True):
 
     ``needs_cooperation``: only for a worker that understands cancellation requests; ``is_cooperative``: its holder
     does; ``is_cancel_requested``: the holder of this activity should stop.
+
+    An activity with a ``worker_session`` is only for the worker that holds that session, whose id stands alone too.
 
     Until ``reserved_until`` only the worker ``reserved_for`` may claim it, whose cache holds the run's history.
     """
@@ -224,6 +232,8 @@ class Task(msgspec.Struct, kw_only=True):
     is_cancel_requested: bool | None = None
     reserved_for: str | None = None
     reserved_until: datetime | None = None
+    session_id: str | None = None
+    worker_session: SessionOptions | None = None
 
     def next_sweep_at(self) -> datetime | None:
         """When a sweeper must look at this task: the earliest deadline that applies in its state."""
@@ -316,9 +326,9 @@ class ChildCall(msgspec.Struct, kw_only=True):
 class Delivery(msgspec.Struct, kw_only=True):
     """What one run has done to another: written by the first, taken by the second under its own lock.
 
-    ``kind`` is ``child_closed`` or ``child_continued``, about the call ``sequence`` of the run it is meant for, or
-    ``parent_closed`` or ``cancellation``, for a child. ``ordinal`` is given by the database and orders what one run is
-    sent.
+    ``kind`` is ``child_closed`` or ``child_continued``, about the call ``sequence`` of the run it is meant for,
+    ``parent_closed`` or ``cancellation``, for a child, or ``service_call_closed``, whose body is the call that has
+    ended. ``ordinal`` is given by the database and orders what one run is sent.
     """
 
     run_id: str

@@ -26,10 +26,13 @@ from dw_core.engine.rows import (
 from dw_core.engine.stream_rows import MessageStream, OutputStream, StreamMessage
 from dw_core.engine.transition import Transition
 from dw_core.engine.update_rows import OfferedContract, Update
+from dw_core.services.rows import Operation, OperationKey, ServiceCall
+from dw_core.sessions.session import Session
 
 
 class Snapshot(msgspec.Struct, kw_only=True):
-    """Sparse: holds the run and the rows its inputs asked for. ``run`` is None when there is no such run.
+    """Sparse: holds the run and the rows its inputs asked for. ``run`` is None when there is no such run; ``sessions``
+    are those of attempts that report, by id.
 
     ``tasks`` are open tasks by number; ``activities``, ``timers``, ``children`` and ``groups`` go by workflow sequence;
     ``receipts`` and ``attempts`` are answers already given, ``kept`` commands by the request ids that inputs repeat,
@@ -38,8 +41,10 @@ class Snapshot(msgspec.Struct, kw_only=True):
     ``streams`` are all message streams of the workflow id, ``messages`` the named or unconsumed ones by their key,
     ``has_no_reader`` says that workers are there for a new message and none of them understands message streams,
     ``outputs`` all output streams of the run, ``output_items`` offsets by the key of an item that may be repeated.
-    ``contract`` what the run declared at its start, ``offered`` what a new run would. :meth:`fold` replaces rows by a
-    transition's after images, so that the next input of the same batch decides on what the previous one did.
+    ``contract`` what the run declared at its start, ``offered`` what a new run would. ``operations`` and
+    ``service_calls`` (by id) are there for commands that call them and for runs that answer calls. :meth:`fold`
+    replaces rows by a transition's after images, so that the next input of the same batch decides on what the previous
+    one did.
     """
 
     run: Run | None = None
@@ -60,11 +65,14 @@ class Snapshot(msgspec.Struct, kw_only=True):
     attempts: dict[tuple[int, int], Attempt] = {}
     metadata: Metadata | None = None
     attribute_types: dict[str, str] = {}
+    operations: dict[OperationKey, Operation] = {}
+    service_calls: dict[str, ServiceCall] = {}
     streams: dict[str, MessageStream] = {}
     messages: dict[str, StreamMessage] = {}
     has_no_reader: bool = False
     outputs: dict[str, OutputStream] = {}
     output_items: dict[str, int] = {}
+    sessions: dict[str, Session] = {}
 
     @property
     def workflow_task(self) -> Task | None:
@@ -118,3 +126,5 @@ class Snapshot(msgspec.Struct, kw_only=True):
         self.inbox = [*self.inbox, *transition.inbox_added]
         self.deliveries = [d for d in self.deliveries if d.ordinal not in transition.deliveries_taken]
         self.details = transition.details or self.details
+        if transition.services is not None:
+            self.service_calls.update((call.service_call_id, call) for call in transition.services.calls)

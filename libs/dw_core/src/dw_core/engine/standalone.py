@@ -11,8 +11,9 @@ from dw_core.engine.inputs import StartActivity
 from dw_core.engine.intake import SOURCE, record_command
 from dw_core.engine.opening import identity, started
 from dw_core.engine.rows import STANDALONE_ACTIVITY, Run, Task
+from dw_core.engine.service_calls import answer_call, answers_already, refuse_start
 from dw_core.engine.snapshot import Snapshot
-from dw_core.engine.transition import Outcome, Rejection
+from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import execution_id
 from dw_core.protocol.timestamps import wire_time
@@ -23,6 +24,11 @@ SEQUENCE = 1
 
 def decide_start_activity(snapshot: Snapshot, start: StartActivity, now: datetime) -> Outcome:
     """Create the host run with its activity; an id that any workflow or activity has used is refused (§15.1)."""
+    refused = refuse_start(snapshot, start.service_call_id)
+    if refused is not None:
+        return refused
+    if snapshot.run is not None and answers_already(snapshot, start.service_call_id):
+        return Transition(run=snapshot.run, reply={})
     if snapshot.run is not None:
         return Rejection(
             "validation_failed",
@@ -47,6 +53,7 @@ def decide_start_activity(snapshot: Snapshot, start: StartActivity, now: datetim
     writer.append("StartAccepted", common | {"outcome": "started_new"}, workflow_command_id=start.command_id)
     payload = common | started(writer.run, start.details)
     writer.append("WorkflowStarted", payload, workflow_command_id=start.command_id)
+    answer_call(writer, start.service_call_id)
     schedule_activity(writer, _command(start), None)
     (task,) = writer.open_tasks()
     return writer.finish(_reply(writer.run, start, task))

@@ -11,6 +11,7 @@ from dw_core.engine.inputs import StartWorkflow
 from dw_core.engine.intake import SOURCE, record_command
 from dw_core.engine.opening import deadline, identity, started
 from dw_core.engine.rows import Run
+from dw_core.engine.service_calls import answer_call, answers_already, refuse_start
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import RunWriter
@@ -22,8 +23,13 @@ def decide_start(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Out
     A closed instance refuses a new start like an open one does. Under ``use-existing`` an open run of the same type is
     returned and gets a ``StartAccepted`` event; a refusal is recorded as a ``StartRejected`` event of an open run.
     """
+    refused = refuse_start(snapshot, start.service_call_id)
+    if refused is not None:
+        return refused
     if snapshot.run is None:
         return _start_new(start, _contract(snapshot, start), now)
+    if answers_already(snapshot, start.service_call_id):
+        return Transition(run=snapshot.run, reply=_reply(snapshot.run, start, "started_new"))
     if start.duplicate_policy == "use-existing" and not snapshot.run.is_terminal:
         if snapshot.run.workflow_type != start.workflow_type:
             return Rejection(
@@ -68,6 +74,7 @@ def _start_new(start: StartWorkflow, contract: dict[str, Any] | None, now: datet
         workflow_command_id=start.command_id,
         wake={"workflow_command_id": start.command_id},
     )
+    answer_call(writer, start.service_call_id)
     return writer.finish(_reply(writer.run, start, "started_new"))
 
 
@@ -83,6 +90,7 @@ def _answer_existing(snapshot: Snapshot, start: StartWorkflow, now: datetime) ->
         _common(writer.run, start) | {"outcome": "returned_existing_active"},
         workflow_command_id=start.command_id,
     )
+    answer_call(writer, start.service_call_id)
     return writer.finish(_reply(writer.run, start, "returned_existing_active"))
 
 

@@ -14,6 +14,7 @@ from dw_core.engine.commands.parsed import ContinueAsNew
 from dw_core.engine.message_streams import carry_messages
 from dw_core.engine.opening import deadline, open_run
 from dw_core.engine.rows import Details, InboxEvent, ParentCall, Run
+from dw_core.engine.service_calls import hand_over_calls
 from dw_core.engine.update_moves import hand_over
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import derived_ulid
@@ -90,6 +91,7 @@ def _follower(writer: RunWriter, command: ContinueAsNew, starts_at: datetime, pa
         parent=parent,
     )
     run.continued_to_run_id = follower.run_id
+    hand_over_calls(writer, follower)
     return follower
 
 

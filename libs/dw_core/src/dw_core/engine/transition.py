@@ -27,6 +27,8 @@ from dw_core.engine.rows import (
 )
 from dw_core.engine.stream_rows import MessageStream, OutputItem, OutputStream, StreamMessage
 from dw_core.engine.update_rows import Update
+from dw_core.services.rows import ServiceChanges
+from dw_core.sessions.session import SessionRenewal
 
 
 class WakeKey(NamedTuple):
@@ -52,8 +54,10 @@ class Transition(msgspec.Struct, kw_only=True):
     recorded (a completion that finds its run past the deadline). ``tasks`` maps a task number to its after image, or
     to None when the task has closed. ``created`` lists the numbers that are new in this transition;
     ``acknowledged`` are closed attempts whose ``cancellation`` has changed. ``spawned`` are the runs that this one has
-    started: children and successors. ``deliveries`` are for other runs. ``streams`` and ``outputs`` are after images of
-    message streams and output streams by name.
+    started: children and successors. ``deliveries`` are for other runs, ``services`` what changes about service calls.
+    ``streams`` and ``outputs`` are after images of message streams and output streams by name. ``session_renewals``
+    follow heartbeats; ``freed`` are queues on which the end of an attempt may let another activity of its session
+    start.
     """
 
     run: Run
@@ -88,7 +92,17 @@ class Transition(msgspec.Struct, kw_only=True):
     inbox_taken: bool = False
     deliveries: list[Delivery] = []
     deliveries_taken: list[int] = []
+    services: ServiceChanges | None = None
     spawned: list[Transition] = []
+    session_renewals: list[SessionRenewal] = []
+    freed: set[WakeKey] = set()
+
+    @property
+    def service_changes(self) -> ServiceChanges:
+        """Where to note what changes about service calls."""
+        if self.services is None:
+            self.services = ServiceChanges()
+        return self.services
 
     @property
     def changes_anything(self) -> bool:

@@ -9,6 +9,7 @@ import msgspec
 from dw_core.engine.commands.parsed import CompleteUpdate, FailUpdate
 from dw_core.engine.rows import Run
 from dw_core.engine.selections import satisfy
+from dw_core.engine.service_calls import end_update_call
 from dw_core.engine.update_rows import Update
 from dw_core.engine.writer import RunWriter
 from dw_core.payloads.codec import CODEC
@@ -122,4 +123,5 @@ def _close(writer: RunWriter, update: Update, status: str, **changes: Any) -> No
         update, status=status, outcome=f"update_{status}", closed_at=writer.now, queued_behind=None, **changes
     )
     writer.put_update(closed)
+    end_update_call(writer, closed)
     writer.run.open_update_count -= 1

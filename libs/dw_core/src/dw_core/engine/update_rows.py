@@ -20,7 +20,8 @@ class Update(msgspec.Struct, kw_only=True):
 
     ``queued_behind`` is the command of an earlier signal that no worker has closed a task on yet; ``caller`` names the
     process that waits for the outcome. ``target_scope`` is ``run`` for one that was sent to this very run.
-    ``arguments`` is read only for the update that a report names, and when the run closes.
+    ``service_call_id`` is the service call that ends with it. ``arguments`` is read only for the update that a report
+    names, and when the run closes.
     """
 
     update_id: str
@@ -38,6 +39,7 @@ class Update(msgspec.Struct, kw_only=True):
     failure_message: str | None = None
     queued_behind: str | None = None
     caller: str | None = None
+    service_call_id: str | None = None
     accepted_at: datetime
     applied_at: datetime | None = None
     closed_at: datetime | None = None

@@ -11,6 +11,8 @@ from dw_core.contracts.declared import needs_validation
 from dw_core.engine.declared import fit
 from dw_core.engine.inputs import UpdateWorkflow
 from dw_core.engine.intake import accept, begin, over_limit, reject
+from dw_core.engine.rows import STANDALONE_ACTIVITY
+from dw_core.engine.service_calls import link_update, refuse_start
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection
 from dw_core.engine.update_rows import Update
@@ -33,6 +35,9 @@ def decide_update(snapshot: Snapshot, command: UpdateWorkflow, now: datetime, li
     with a declared validator is accepted only with its approval; a validator's refusal is recorded as a rejected
     command and never enters history.
     """
+    refused = refuse_start(snapshot, command.service_call_id)
+    if refused is not None:
+        return refused
     intent = {
         "update_name": command.update_name,
         "arguments_sha256": blob_fingerprint(command.arguments),
@@ -42,6 +47,9 @@ def decide_update(snapshot: Snapshot, command: UpdateWorkflow, now: datetime, li
     writer = begin(snapshot, command, COMMAND_TYPE, intent, members, now)
     if not isinstance(writer, RunWriter):
         return writer
+    if writer.run.workflow_type == STANDALONE_ACTIVITY:
+        nobody = Rejection("unknown_update", "A standalone activity takes no updates: no code would apply them.")
+        return reject(writer, command, COMMAND_TYPE, intent, members, nobody)
     arguments = fit(snapshot.contract, command, COMMAND_TYPE, command.update_name)
     if isinstance(arguments, Rejection):
         return reject(writer, command, COMMAND_TYPE, intent, members, arguments)
@@ -89,6 +97,7 @@ def _accept(writer: RunWriter, command: UpdateWorkflow, arguments: str, intent: 
         arguments=arguments,
         queued_behind=None if behind is None else behind.command_id,
         caller=command.caller,
+        service_call_id=command.service_call_id,
         accepted_at=writer.now,
     )
     members = {
@@ -100,6 +109,7 @@ def _accept(writer: RunWriter, command: UpdateWorkflow, arguments: str, intent: 
     reply = accept(writer, command, COMMAND_TYPE, intent, members, None, is_applied=False)
     run.open_update_count += 1
     writer.put_update(update, is_new=True)
+    link_update(writer, command.service_call_id, named)
     payload = accepted_members(run, update)
     if behind is not None:
         payload["queued_behind_command_sequence"] = behind.command_sequence

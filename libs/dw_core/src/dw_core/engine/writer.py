@@ -27,7 +27,7 @@ from dw_core.engine.rows import (
 from dw_core.engine.selections import ENDS_OF_MEMBERS, satisfy, selection_path, settle
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.sticky import reserve
-from dw_core.engine.transition import Rejection, Transition
+from dw_core.engine.transition import Rejection, Transition, WakeKey
 from dw_core.engine.update_rows import Update
 from dw_core.engine.update_tasks import UPDATE_ACCEPTED, update_resume
 from dw_core.history.event import encode_event, encode_payload, with_member
@@ -220,6 +220,8 @@ class RunWriter:
             self.transition.tasks[task.task_number] = None
         if task.kind is TaskKind.WORKFLOW:
             self.workflow_task = None
+        elif task.session_id is not None and task.state is TaskState.LEASED:
+            self.transition.freed.add(WakeKey(task.namespace, task.kind, task.queue))
 
     def close_workflow_task(self, task: Task, outcome: str, reply: dict[str, Any] | None) -> None:
         """Close the workflow task and leave its receipt."""

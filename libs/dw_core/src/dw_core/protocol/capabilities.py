@@ -31,6 +31,7 @@ from dw_core.limits import (
     history_budget,
 )
 from dw_core.metadata.attributes import TYPES as SEARCH_ATTRIBUTE_TYPES
+from dw_core.sessions.contract import VERBS, worker_sessions
 from dw_core.updates.validation import CAPABILITY, REPORT_REFUSALS
 
 NON_TERMINAL_COMMANDS = tuple(name for name in SUPPORTED_COMMANDS if name not in TERMINAL_COMMANDS)
@@ -101,6 +102,8 @@ def server_capabilities(options: CapabilityOptions | None = None) -> dict[str, A
             "stale_after_seconds": options.stale_after_seconds,
             "fields": {"task_slots": True, "process_metrics": True},
         },
+        "worker_sessions": worker_sessions(),
+        "worker_session_verbs": list(VERBS),
         "cooperative_cancellation": True,
         "activity_cancellation_acknowledgement": True,
         **_recorded_in_history(),

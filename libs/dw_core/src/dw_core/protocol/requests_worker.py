@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from dw_core.limits import PARALLEL_GROUP_LEAVES_MAX
+from dw_core.limits import PARALLEL_GROUP_LEAVES_MAX, SESSION_LEASE_SECONDS_MAX
 from dw_core.protocol.fields import Count, HeartbeatSeconds, Name255, PageSize, Positive, StreamName, Text
 
 
@@ -57,6 +57,35 @@ class WorkerHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     task_slots: TaskSlots | None = None
     process_metrics: dict[str, Any] | None = None
     heartbeat_interval_seconds: HeartbeatSeconds | None = None
+
+
+class WorkerSessionCreate(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST /api/worker/sessions`` (worker-plane §15.2); the options are read as those of a command are."""
+
+    worker_id: Name255
+    session_id: Any = None
+    connection: Any = None
+    queue: Any = None
+    requirements: Any = None
+    lease_seconds: Any = None
+    ttl_seconds: Any = None
+    max_concurrent_activities: Any = None
+    create_if_missing: Any = None
+    allow_reacquire_after_failure: Any = None
+
+
+class WorkerSessionHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST /api/worker/sessions/{session_id}/heartbeat`` (worker-plane §15.2)."""
+
+    worker_id: Name255
+    lease_seconds: Annotated[int, Meta(ge=1, le=SESSION_LEASE_SECONDS_MAX)] | None = None
+
+
+class WorkerSessionClose(msgspec.Struct, frozen=True, kw_only=True):
+    """``DELETE /api/worker/sessions/{session_id}`` with a body (worker-plane §15.2)."""
+
+    worker_id: Name255
+    reason: str | None = None
 
 
 class TaskPoll(msgspec.Struct, frozen=True, kw_only=True):

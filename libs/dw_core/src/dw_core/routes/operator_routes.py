@@ -5,6 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from dw_core.protocol.requests_control import BuildId, RetentionPass
+from dw_core.protocol.requests_services import (
+    CatalogueUpdate,
+    EndpointCreate,
+    OperationCreate,
+    OperationExecute,
+    OperationUpdate,
+    ServiceCallCancel,
+    ServiceCreate,
+)
 from dw_core.routes.control import ADMINS, ANYONE_AUTHENTICATED, control
 from dw_core.routes.route import Route
 
@@ -35,26 +44,42 @@ NAMESPACES = (
 )
 
 
-def _catalogue(path: str, item: str, kind: str, words: str) -> tuple[Route, ...]:
+def _catalogue(
+    path: str, item: str, kind: str, words: str, create: type[msgspec.Struct], update: type[msgspec.Struct]
+) -> tuple[Route, ...]:
     """The five routes of one level of the service catalogue (control-plane §17.1)."""
     return (
         control("GET", path, f"{kind}_list", f"List {words}s", principals=ADMINS),
-        control("POST", path, f"{kind}_create", f"Create a {words}", principals=ADMINS),
+        control("POST", path, f"{kind}_create", f"Create a {words}", principals=ADMINS, request=create),
         control("GET", item, f"{kind}_describe", f"Describe a {words}", principals=ADMINS),
-        control("PUT", item, f"{kind}_update", f"Change a {words}", principals=ADMINS),
+        control("PUT", item, f"{kind}_update", f"Change a {words}", principals=ADMINS, request=update),
         control("DELETE", item, f"{kind}_delete", f"Delete a {words}", principals=ADMINS),
     )
 
 
 SERVICES = (
-    *_catalogue(_ENDPOINTS, _ENDPOINT, "service_endpoint", "service endpoint"),
-    *_catalogue(f"{_ENDPOINT}/services", _SERVICE, "service", "service"),
-    *_catalogue(f"{_SERVICE}/operations", _OPERATION, "service_operation", "service operation"),
+    *_catalogue(_ENDPOINTS, _ENDPOINT, "service_endpoint", "service endpoint", EndpointCreate, CatalogueUpdate),
+    *_catalogue(f"{_ENDPOINT}/services", _SERVICE, "service", "service", ServiceCreate, CatalogueUpdate),
+    *_catalogue(
+        f"{_SERVICE}/operations", _OPERATION, "service_operation", "service operation", OperationCreate, OperationUpdate
+    ),
     control("GET", _CALL, "service_call_describe", "Describe a service call", principals=ADMINS),
     control(
-        "POST", f"{_OPERATION}/execute", "service_operation_execute", "Execute a service operation", bootstrap=True
+        "POST",
+        f"{_OPERATION}/execute",
+        "service_operation_execute",
+        "Execute a service operation",
+        bootstrap=True,
+        request=OperationExecute,
     ),
-    control("POST", f"{_CALL}/cancel", "service_call_cancel", "Cancel a service call", bootstrap=True),
+    control(
+        "POST",
+        f"{_CALL}/cancel",
+        "service_call_cancel",
+        "Cancel a service call",
+        bootstrap=True,
+        request=ServiceCallCancel,
+    ),
     control("POST", "/api/bridge-adapters/webhook/{adapter}", "bridge_webhook", "Deliver a webhook", bootstrap=True),
 )
 

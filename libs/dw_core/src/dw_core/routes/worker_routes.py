@@ -48,9 +48,27 @@ LIFECYCLE = (
         "worker_deregister_fenced",
         "Deregister a worker with its registration token",
     ),
-    _worker("POST", _SESSIONS, "worker_session_create", "Create or reuse a worker session"),
-    _worker("POST", f"{_SESSIONS}/{{session_id}}/heartbeat", "worker_session_heartbeat", "Renew a worker session"),
-    _worker("DELETE", f"{_SESSIONS}/{{session_id}}", "worker_session_close", "Close a worker session"),
+    _worker(
+        "POST",
+        _SESSIONS,
+        "worker_session_create",
+        "Create or reuse a worker session",
+        requests.WorkerSessionCreate,
+    ),
+    _worker(
+        "POST",
+        f"{_SESSIONS}/{{session_id}}/heartbeat",
+        "worker_session_heartbeat",
+        "Renew a worker session",
+        requests.WorkerSessionHeartbeat,
+    ),
+    _worker(
+        "DELETE",
+        f"{_SESSIONS}/{{session_id}}",
+        "worker_session_close",
+        "Close a worker session",
+        requests.WorkerSessionClose,
+    ),
 )
 
 WORKFLOW_TASKS = (

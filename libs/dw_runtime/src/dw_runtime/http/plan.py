@@ -96,6 +96,7 @@ class RoutePlan(ResponsePlan):
         self.principals = route.principals
         # The byte transport is the one control family without a version gate; its bodies are not JSON.
         carries_bytes = route.plane is Plane.CONTROL and not route.version_gate
-        self.takes_json = route.method in _BODY_METHODS and not carries_bytes
+        takes_body = route.method in _BODY_METHODS or route.request is not None
+        self.takes_json = takes_body and not carries_bytes
         self.decoder = BodyDecoder(route.request)
         self.is_hosted = not missing_roles(placement, route)

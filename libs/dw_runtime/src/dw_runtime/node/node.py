@@ -17,6 +17,7 @@ from dw_core.ids import ulid
 from dw_core.protocol.capabilities import server_capabilities
 from dw_core.protocol.timestamps import wire_time
 from dw_core.routes.catalogue import ROUTES, match
+from dw_core.services.wakes import SERVICE_CALLS, SERVICE_RESULTS
 from dw_core.topology.manifest import manifest, summary
 from dw_core.topology.placement import BootRefused, Placement, resolve
 from dw_runtime.auth.authenticator import build_authenticator
@@ -93,6 +94,7 @@ class Node:
             publish=self._publish,
             announce=self.announce,
             waiters=self.waiters,
+            on_service_calls=lambda: self.announce((SERVICE_CALLS, SERVICE_RESULTS)),
         )
         self._loops: dict[str, Background] = {"pump": self.pump}
         self._services: list[Background] = []

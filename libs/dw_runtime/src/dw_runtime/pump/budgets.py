@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dw_core.workers.shares import Charge
+from dw_runtime.pump.session_rooms import Member, sessions_lock
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call
-from dw_runtime.store.loading import encode_rows
 
 if TYPE_CHECKING:
     from dw_runtime.pump.claims import Want
@@ -19,12 +20,17 @@ Scope = tuple[str, ...]
 
 
 class Used(msgspec.Struct, frozen=True, kw_only=True):
-    """What a queue has used of its caps; None where there is no cap. ``dispatched`` is by scope, in this minute."""
+    """What a queue has used of its caps; None where there is no cap. ``dispatched`` is by scope, in this minute.
+
+    ``is_shared`` and ``is_sessioned`` say that tasks with a fairness key and activities of sessions wait there;
+    ``members`` are the workers that may take the latter."""
 
     queue_leases: int | None = None
     namespace_leases: int | None = None
     dispatched: dict[str, int] | None = None
     is_shared: bool = False
+    is_sessioned: bool = False
+    members: list[Member] | None = None
 
 
 class Budget:
@@ -81,7 +87,9 @@ def _left(want: Want, used: Used) -> Iterator[tuple[Scope, int]]:
         yield ("dispatches", *within, name), cap - (used.dispatched or {}).get(name, 0)
 
 
-def lock_name(want: Want) -> str:
+def lock_names(want: Want) -> Iterator[str]:
     """What holds other processes off the queue of a poll; caps of a namespace need the whole namespace."""
     within = f"claims/{want.key.namespace}/{want.key.kind.name}"
-    return within if want.limits is not None else f"{within}/{want.key.queue}"
+    yield within if want.limits is not None else f"{within}/{want.key.queue}"
+    if want.is_sessioned:
+        yield sessions_lock(want.key.namespace)

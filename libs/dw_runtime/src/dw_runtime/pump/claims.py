@@ -11,12 +11,15 @@ import msgspec
 from dw_core.engine.claims import Claimant, decide_claim
 from dw_core.engine.rows import Activity, Run, Task, TaskKind, TaskState
 from dw_core.engine.snapshot import Snapshot
-from dw_core.engine.transition import WakeKey
+from dw_core.engine.transition import Rejection, WakeKey
+from dw_core.sessions.admission import Admission
+from dw_core.sessions.session import Session
 from dw_core.workers.admission import QueueLimits
 from dw_core.workers.shares import FairQueue, ShareState
-from dw_runtime.pump.budgets import Budget, Used, lock_name
+from dw_runtime.pump.budgets import Budget, Used, lock_names
+from dw_runtime.pump.session_rooms import Found, SessionRooms
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call, Row, Rows
-from dw_runtime.store.loading import encode_rows
 from dw_runtime.store.pages import EMPTY, Page, read_page
 from dw_runtime.store.writing import WriteSet
 
@@ -30,7 +33,8 @@ class Want(msgspec.Struct, frozen=True, kw_only=True):
     """One held poll that would take a task now. ``types`` None takes any type; ``token`` is the broker's own handle.
 
     ``leases_max`` caps the leases of its worker, ``limits`` those of its queue; ``is_shared`` when fairness keys are in
-    use there.
+    use there. ``capabilities`` and ``sessions_max`` are those of its worker; ``is_sessioned`` when activities of worker
+    sessions wait on its queue.
     """
 
     key: WakeKey
@@ -43,6 +47,9 @@ class Want(msgspec.Struct, frozen=True, kw_only=True):
     leases_max: int = LEASES_UNLIMITED
     limits: QueueLimits | None = None
     is_shared: bool = False
+    capabilities: frozenset[str] = frozenset()
+    sessions_max: int = 0
+    is_sessioned: bool = False
 
     @property
     def owner(self) -> Owner:
@@ -52,31 +59,37 @@ class Want(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_guarded(self) -> bool:
         """Whether its queue may be claimed from only while other processes are held off."""
-        return self.is_shared or self.limits is not None
+        return self.is_shared or self.is_sessioned or self.limits is not None
 
 
 class Looked(msgspec.Struct, kw_only=True):
     """What a transaction has learned about the queues it looked at.
 
     ``leftover`` still have ready tasks whose runs were busy, or must be looked at in another way; on ``shared`` ones
-    fairness keys are in use; ``throttled`` are the tokens of polls that a cap kept from a task; ``rooms`` has how many
-    more leases each worker may hold.
+    fairness keys are in use, on ``sessioned`` ones worker sessions; ``throttled`` are the tokens of polls that a cap
+    kept from a task; ``rooms`` has how many more leases each worker may hold.
     """
 
     leftover: set[WakeKey] = msgspec.field(default_factory=set)
     shared: set[WakeKey] = msgspec.field(default_factory=set)
+    sessioned: set[WakeKey] = msgspec.field(default_factory=set)
     throttled: list[object] = msgspec.field(default_factory=list)
     rooms: dict[Owner, int] = msgspec.field(default_factory=dict)
 
 
 class Claimed(msgspec.Struct, frozen=True, kw_only=True):
-    """A task leased to a poll, with what its worker needs: ``history`` is the first page of a workflow task's."""
+    """A task leased to a poll, with what its worker needs: ``history`` is the first page of a workflow task's.
+
+    ``session`` is the worker session of an activity, which its worker has been admitted to with ``session_outcome``.
+    """
 
     task: Task
     run: Run
     activity: Activity | None
     arguments: str | None
     history: Page = EMPTY
+    session: Session | None = None
+    session_outcome: str | None = None
 
 
 class Waiters(Protocol):
@@ -125,12 +138,14 @@ class Claims:
                 want.build_id,
                 want.page_size,
                 want.is_guarded,
+                want.is_sessioned,
                 want.claimant.is_cooperative,
             )
             groups.setdefault(fit, []).append(want)
         self._pending = list(groups.values())
         self._asked = [want for want in wants if want.is_retry_unchecked and want.claimant.poll_request_id]
         self._budget = Budget()
+        self._sessions = SessionRooms()
         self._snapshots: dict[str, Snapshot] = {}
         self._taken: set[tuple[str, int]] = set()
 
@@ -141,7 +156,8 @@ class Claims:
         guarded = [position for position, group in enumerate(self._pending) if group[0].is_guarded]
         plain = [position for position, group in enumerate(self._pending) if not group[0].is_guarded]
         if guarded:
-            found.append(("lock_queues", encode_rows(sorted({lock_name(self._pending[p][0]) for p in guarded}))))
+            names = {name for position in guarded for name in lock_names(self._pending[position][0])}
+            found.append(("lock_queues", encode_rows(sorted(names))))
         for statement, positions in (("pick_tasks", plain), ("pick_shared_tasks", guarded)):
             if positions:
                 found.append((statement, encode_rows(_wanted(p, self._pending[p]) for p in positions)))
@@ -174,13 +190,19 @@ class Claims:
 
     def writes(self) -> list[Call]:
         """The statements that write what has been granted."""
-        return [*([] if self._writes.is_empty else self._writes.calls()), *self._budget.calls()]
+        return [
+            *([] if self._writes.is_empty else self._writes.calls()),
+            *self._budget.calls(),
+            *self._sessions.calls(),
+        ]
 
     def _restore(self, polled: Rows) -> None:
         """Polls that repeat one which was granted a lease get that lease."""
         restored: set[int] = set()
         for row in polled:
             claimed = _claimed(_decode_task(row[1] or b""), _decode_run(row[2] or b""), row)
+            if row[8]:
+                claimed = msgspec.structs.replace(claimed, session=_decode_session(row[8]))
             want = self._asked[int(row[7] or b"0")]
             if id(want) not in restored:
                 restored.add(id(want))
@@ -196,19 +218,23 @@ class Claims:
         for owner, room in zip(_owners(group), msgspec.json.decode(row[8] or b"[]", type=list[int]), strict=False):
             key = (first.key.namespace, first.key.kind, owner)
             self.looked.rooms[key] = min(room, self.looked.rooms.get(key, room))
-        if first.is_guarded:
-            used = msgspec.json.decode(row[9] or b"{}", type=Used)
-            self._budget.note(first, used)
-            if used.is_shared:
-                self.looked.shared.add(first.key)
-        elif row[9] == b"true":
+        used = msgspec.json.decode(row[9] or b"{}", type=Used)
+        if used.is_shared:
             self.looked.shared.add(first.key)
+        if used.is_sessioned:
+            self.looked.sessioned.add(first.key)
+        if first.is_guarded:
+            self._budget.note(first, used)
+            self._sessions.note(first.key.namespace, used.members or [])
+        if (used.is_shared and not first.is_guarded) or (used.is_sessioned and not first.is_sessioned):
             self.looked.leftover.add(first.key)
 
     def _grant_fairly(self, candidates: Sequence[tuple[Task, Row]]) -> None:
         queues: dict[WakeKey, FairQueue] = {}
         rows: dict[tuple[str, int], list[Row]] = {}
         for task, row in candidates:
+            if task.session_id is not None:
+                self._sessions.learn(task, msgspec.json.decode(row[9] or b"", type=Found))
             queue = queues.setdefault(WakeKey(task.namespace, task.kind, task.queue), FairQueue())
             queue.add(task, msgspec.json.decode(row[9] or b"", type=ShareState))
             rows.setdefault((task.run_id, task.task_number), []).append(row)
@@ -230,29 +256,44 @@ class Claims:
             return False
         for row in rows:
             group = self._pending[int(row[7] or b"0")]
-            want = self._choose(task, group, _decode_time(row[0] or b""))
+            want, admission = self._choose(task, group, _decode_time(row[0] or b""))
             if want is not None:
                 self._taken.add(task_key)
                 group.remove(want)
-                self._lease(task, want, row)
+                self._lease(task, want, row, admission)
                 return True
+        if task.session_id is not None and (self._taken or self._sessions.is_busy(task)):
+            # What this pass has granted of the session, or the holder of its lock, has kept the task back.
+            self.looked.leftover.add(WakeKey(task.namespace, task.kind, task.queue))
         return False
 
-    def _choose(self, task: Task, group: Sequence[Want], now: datetime) -> Want | None:
-        """The first poll with room; one of the worker that a task is reserved for comes first."""
+    def _choose(self, task: Task, group: Sequence[Want], now: datetime) -> tuple[Want | None, Admission | None]:
+        """The first poll with room; one of the worker that a task is reserved for comes first, and an activity of a
+        session is for a worker that is admitted to it."""
         able = [want for want in group if self._has_room(want)]
+        if task.session_id is not None:
+            return self._choose_holder(task, able, now)
         if task.reserved_for is None or task.reserved_until is None:
-            return able[0] if able else None
+            return (able[0] if able else None), None
         known = next((want for want in able if want.claimant.lease_owner == task.reserved_for), None)
-        return known or (able[0] if able and task.reserved_until <= now else None)
+        return known or (able[0] if able and task.reserved_until <= now else None), None
+
+    def _choose_holder(self, task: Task, able: Sequence[Want], now: datetime) -> tuple[Want | None, Admission | None]:
+        for want in () if self._sessions.is_busy(task) else able:
+            admission = self._sessions.admit(task, want, now)
+            if not isinstance(admission, Rejection):
+                return want, admission
+        return None, None
 
     def _has_room(self, want: Want) -> bool:
         return self.looked.rooms.get(want.owner, want.leases_max) > 0 and self._budget.has_room(want)
 
-    def _lease(self, task: Task, want: Want, row: Row) -> None:
+    def _lease(self, task: Task, want: Want, row: Row, admission: Admission | None) -> None:
         if want.owner in self.looked.rooms:
             self.looked.rooms[want.owner] -= 1
         self._budget.take(want)
+        if admission is not None:
+            self._sessions.take(task, want, admission)
         snapshot = self._snapshots.get(task.run_id)
         if snapshot is None:
             run = _decode_run(row[2] or b"")
@@ -267,7 +308,11 @@ class Claims:
         snapshot.fold(transition)
         leased = transition.tasks[task.task_number]
         assert leased is not None, "a claim leaves the task open"
-        self.granted.append((want, msgspec.structs.replace(found, task=leased, run=transition.run)))
+        outcome, session = admission or (None, None)
+        claimed = msgspec.structs.replace(
+            found, task=leased, run=transition.run, session=session, session_outcome=outcome
+        )
+        self.granted.append((want, claimed))
 
     def _note_throttled(self) -> None:
         for group in self._pending:
@@ -277,24 +322,27 @@ class Claims:
 _decode_task = msgspec.json.Decoder(Task).decode
 _decode_run = msgspec.json.Decoder(Run).decode
 _decode_activity = msgspec.json.Decoder(Activity).decode
+_decode_session = msgspec.json.Decoder(Session).decode
 _decode_time = msgspec.json.Decoder(datetime).decode
-
-
-def _kind_of_want(want: Want) -> tuple[object, ...]:
-    return want.key, want.types, want.build_id, want.page_size, want.claimant.is_cooperative
 
 
 def _wanted(position: int, group: list[Want]) -> dict[str, object]:
     first = group[0]
+    sessions = {
+        want.claimant.lease_owner: {"capabilities": sorted(want.capabilities), "sessions_max": want.sessions_max}
+        for want in group
+        if want.is_sessioned
+    }
     return {
         "position": position,
         "namespace": first.key.namespace,
         "kind": first.key.kind,
         "queue": first.key.queue,
         "owners": [
-            {"lease_owner": owner, "polls": polls, "leases_max": leases_max}
+            {"lease_owner": owner, "polls": polls, "leases_max": leases_max} | sessions.get(owner, {})
             for owner, (polls, leases_max) in _owners(group).items()
         ],
+        "is_sessioned": first.is_sessioned,
         "types": None if first.types is None else sorted(first.types),
         "build_id": first.build_id,
         "page_size": first.page_size,

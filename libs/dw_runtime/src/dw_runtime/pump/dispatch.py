@@ -18,8 +18,8 @@ from dw_core.engine.transition import WakeKey
 from dw_core.engine.update_tasks import caller_key
 from dw_core.limits import STICKY_PAGE_EVENTS
 from dw_runtime.pump.claims import Claimed, Waiters, Want
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call, Rows
-from dw_runtime.store.loading import encode_rows
 from dw_runtime.store.pages import EMPTY, Page, read_page
 from dw_runtime.store.writing import TaskKey, WriteSet
 
@@ -32,7 +32,7 @@ def dispatch(waiters: Waiters, writes: WriteSet, snapshots: dict[str, Snapshot],
     """Lease the batch's new, due tasks to fitting polls, in the order in which a claim would take them.
 
     Tasks with a fairness key are left to a claim: who is due next is decided under the lock of their queue. So are
-    those of a run that is to be cancelled: a claim knows whom to give them to.
+    those of a run that is to be cancelled and of worker sessions: a claim knows whom to give them to.
 
     ``snapshots`` hold the runs as the batch leaves them. What a worker needs and the batch does not know (older
     history, arguments of earlier starts) is read by :func:`missing_pages` and added by :func:`with_pages`.
@@ -40,7 +40,7 @@ def dispatch(waiters: Waiters, writes: WriteSet, snapshots: dict[str, Snapshot],
     granted: Granted = []
     for task in sorted(writes.opened.values(), key=_claim_order):
         is_due = task.state is TaskState.READY and task.available_at <= now
-        if not is_due or task.fairness_key is not None or task.needs_cooperation:
+        if not is_due or task.fairness_key is not None or task.session_id is not None or task.needs_cooperation:
             continue
         snapshot = snapshots[task.run_id]
         activity = snapshot.activities.get(task.activity_sequence)

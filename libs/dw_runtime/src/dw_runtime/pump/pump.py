@@ -22,6 +22,7 @@ from dw_runtime.pump.claims import Claims, Looked, Waiters, Want
 from dw_runtime.pump.dispatch import Granted, dispatch, missing_pages, ready_tasks, waiting_callers, with_pages
 from dw_runtime.store.link import Call, Link, Transaction
 from dw_runtime.store.loading import load
+from dw_runtime.store.services import told_runs
 from dw_runtime.store.writing import TaskKey, WriteSet
 from dw_runtime.telemetry.metrics import Metrics
 
@@ -67,6 +68,7 @@ class Pump(Background):
         publish: Callable[[set[WakeKey]], None],
         announce: Callable[[set[WakeKey]], None] = lambda keys: None,
         waiters: Waiters | None = None,
+        on_service_calls: Callable[[], None] = lambda: None,
         bounds: PumpLimits | None = None,
     ) -> None:
         self._link = Link(database_url, metrics)
@@ -75,6 +77,7 @@ class Pump(Background):
         self._publish = publish
         self._announce_callers = announce
         self._waiters = waiters
+        self._on_service_calls = on_service_calls
         self._bounds = bounds or PumpLimits()
         self._waiting: list[_Waiting] = []
         self._probes: set[WakeKey] = set()
@@ -183,12 +186,14 @@ class Pump(Background):
 
     def _announce(self, done: _Done) -> None:
         """Have what was left for other runs taken, and wake whoever may take what this batch has left ready."""
+        if done.has_service_calls:
+            self._on_service_calls()
         for run_id in done.addressees:
             # What cannot be taken now is found by the sweep.
             self._enqueue(TakeDeliveries(run_id=run_id)).add_done_callback(_look_at)
         for _, claimed in done.granted:
             done.due.pop((claimed.task.run_id, claimed.task.task_number), None)
-        left = set(done.due.values())
+        left = set(done.due.values()) | done.freed
         self._publish(left)
         if done.callers:
             self._announce_callers(done.callers)
@@ -223,7 +228,9 @@ class Pump(Background):
             done.wants = [want for want, _ in done.granted]
         done.due, done.later = ready_tasks(writes, loaded.now)
         done.callers = waiting_callers(writes)
+        done.freed = writes.freed
         done.addressees = {delivery.run_id for delivery in writes.deliveries}
+        done.has_service_calls = writes.services is not None
         return writes.calls()
 
     async def _claim_and_commit(
@@ -231,15 +238,17 @@ class Pump(Background):
     ) -> None:
         """Write, look for tasks for the polls that direct dispatch could not serve, and commit."""
         pages = missing_pages(done.granted)
-        wants = [] if self._waiters is None else self._waiters.wants(probes | set(done.due.values()))
+        wants = [] if self._waiters is None else self._waiters.wants(probes | set(done.due.values()) | done.freed)
         done.wants += wants
         if not wants:
             if calls or transaction.is_open:
                 found = await transaction.commit(calls + pages)
+                done.addressees |= told_runs(calls, found)
                 done.granted = with_pages(done.granted, found[-1] if pages else ())
             return
         claims = Claims(wants)
         found = await transaction.ask(calls + pages + claims.calls)
+        done.addressees |= told_runs(calls, found)
         if pages:
             done.granted = with_pages(done.granted, found[len(calls)])
         claims.match(*found[len(calls) + len(pages) :])
@@ -258,8 +267,10 @@ class _Done:
         self.looked = Looked()
         self.due: dict[TaskKey, WakeKey] = {}
         self.later: dict[WakeKey, float] = {}
+        self.freed: set[WakeKey] = set()
         self.callers: set[WakeKey] = set()
         self.addressees: set[str] = set()
+        self.has_service_calls = False
         self.is_committed = False
 
 

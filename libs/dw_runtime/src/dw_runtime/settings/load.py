@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from dw_core.leases.durations import LEASE_SECONDS, LeaseTooShort, effective_lease_seconds
+from dw_core.services.addresses import read_networks
 from dw_core.workers.admission import parse_overrides
 from dw_runtime.settings import audit
 from dw_runtime.settings.model import GROUPS, REGISTRY, Settings
@@ -148,6 +149,12 @@ def _check(settings: Settings) -> None:
             parse_overrides(settings.admission.overrides)
         except ValueError as wrong:
             raise SettingsError(f"DW_TASK_QUEUE_ADMISSION_OVERRIDES {wrong}.") from None
+    try:
+        read_networks(settings.services.allowed_networks)
+    except ValueError as wrong:
+        raise SettingsError(f"DW_SERVICE_ALLOWED_NETWORKS: {wrong}.") from None
+    if settings.services.ca_file is not None and not Path(settings.services.ca_file).is_file():
+        raise SettingsError(f"DW_SERVICE_CA_FILE names {settings.services.ca_file}, which is no file.")
     if settings.protocol.history_page_size_default > settings.protocol.history_page_size_max:
         raise SettingsError("DW_HISTORY_PAGE_SIZE_DEFAULT must not exceed DW_HISTORY_PAGE_SIZE_MAX.")
     if settings.workers.stale_after_seconds <= settings.workers.heartbeat_interval_seconds:

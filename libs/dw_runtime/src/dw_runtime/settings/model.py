@@ -15,6 +15,7 @@ from dw_runtime.settings.limits import (
     Retention,
     StructuralLimits,
 )
+from dw_runtime.settings.services import Services
 from dw_runtime.settings.variable import Declared, declared_fields
 from dw_runtime.settings.work import Admission, Fleet, Leases, Polling, Recovery, Workers
 
@@ -38,6 +39,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     external_payloads: ExternalPayloads
     retention: Retention
     fleet: Fleet
+    services: Services
     telemetry: Telemetry
     bootstrap: Bootstrap
 

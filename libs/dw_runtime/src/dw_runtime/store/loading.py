@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,10 +11,12 @@ import msgspec
 from dw_core.engine.claims import Claimant
 from dw_core.engine.inputs import (
     ActivityInput,
+    CheckActivity,
     ClaimTask,
     CommandInput,
     CompleteWorkflowTask,
     FireTimer,
+    HeartbeatActivity,
     Input,
     InstanceInput,
     Need,
@@ -48,8 +50,11 @@ from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Transition
 from dw_core.engine.update_rows import OfferedContract, Update
 from dw_core.limits import COMMAND_CONTRACT_SILENCE_SECONDS
+from dw_core.sessions.session import Session
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call, Rows, Transaction
 from dw_runtime.store.loading_streams import fill_streams, stream_calls
+from dw_runtime.store.services import load_services
 
 InstanceKey = tuple[str, str]
 
@@ -83,12 +88,7 @@ _decode_receipts = msgspec.json.Decoder(list[Receipt]).decode
 _decode_attempts = msgspec.json.Decoder(list[Attempt]).decode
 _decode_metadata = msgspec.json.Decoder(list[Metadata]).decode
 _decode_types = msgspec.json.Decoder(list[AttributeType]).decode
-_encoder = msgspec.json.Encoder()
-
-
-def encode_rows(rows: Iterable[object]) -> str:
-    """A JSON array parameter. Always text: parameters that change their type are prepared and planned anew."""
-    return _encoder.encode(list(rows)).decode()
+_decode_session = msgspec.json.Decoder(Session).decode
 
 
 class Loaded(msgspec.Struct):
@@ -152,10 +152,15 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
     updates = [i for i in batch if isinstance(i, CompleteWorkflowTask) and i.parsed and i.parsed.updates_metadata]
     if updates:
         calls.append(_metadata_call(updates))
+    reports = [i for i in batch if isinstance(i, HeartbeatActivity | CheckActivity)]
+    if reports:
+        named_tasks = encode_rows({"run_id": i.run_id, "task_number": i.task_number} for i in reports)
+        calls.append(("read_attempt_sessions", named_tasks))
     streams = stream_calls(batch)
     calls += streams
     found = await transaction.ask(calls)
     found, in_streams = found[: len(calls) - len(streams)], found[len(calls) - len(streams) :]
+    sessions = found.pop() if reports else ()
     metadata = found.pop() if updates else ()
     *_, ((runs,),), ((now, *parts, contracts, offered, kept, repeated),) = found
     by_run = {change.run_id: Snapshot() for change in batch if isinstance(change, RunInput)}
@@ -169,6 +174,9 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
     _fill(by_run, parts)
     _fill_metadata(by_run, metadata)
     fill_streams([*by_instance.values(), *by_run.values()], streams, in_streams)
+    for run_id, session in sessions:
+        known = _decode_session(session or b"")
+        by_run[(run_id or b"").decode()].sessions[known.session_id] = known
     _fill_contracts(by_run, by_instance, contracts, offered)
     for command in _decode_commands(kept or b"[]"):
         snapshot = by_instance[command.namespace, command.workflow_id]
@@ -176,6 +184,7 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
             snapshot.kept[command.request_id or ""] = command
     await _load_settled(transaction, batch, by_run)
     await _load_members(transaction, batch, by_run)
+    await load_services(transaction, batch, by_run, by_instance)
     assert now is not None, "read_related always tells the time"
     return Loaded(_decode_time(now), by_run, by_instance, _decode_texts(repeated or b"[]"))
 

@@ -23,10 +23,13 @@ from dw_core.engine.rows import (
     VersionMarker,
 )
 from dw_core.engine.stream_rows import MessageStream, OutputItem, OutputStream, StreamMessage
-from dw_core.engine.transition import Transition
+from dw_core.engine.transition import Transition, WakeKey
 from dw_core.engine.update_rows import Update
+from dw_core.services.rows import ServiceChanges
+from dw_core.sessions.session import SessionRenewal
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call
-from dw_runtime.store.loading import encode_rows
+from dw_runtime.store.services import service_writes
 
 TaskKey = tuple[str, int]
 
@@ -66,6 +69,9 @@ class WriteSet(msgspec.Struct):
     inbox: dict[str, list[InboxEvent]] = {}
     deliveries: list[Delivery] = []
     taken: list[TaskKey] = []
+    session_renewals: list[SessionRenewal] = []
+    freed: set[WakeKey] = set()
+    services: ServiceChanges | None = None
 
     def add(self, transition: Transition) -> None:
         """Merge one more transition; transitions of one run come in the order they were decided."""
@@ -99,6 +105,8 @@ class WriteSet(msgspec.Struct):
             is_new = sequence in transition.created_children or (run_id, sequence) in self.new_children
             (self.new_children if is_new else self.children)[run_id, sequence] = call
         self.deliveries.extend(transition.deliveries)
+        self.session_renewals.extend(transition.session_renewals)
+        self.freed |= transition.freed
         self.taken.extend((run_id, ordinal) for ordinal in transition.deliveries_taken)
         for base, group in transition.groups.items():
             is_new = base in transition.created_groups or (run_id, base) in self.new_groups
@@ -116,6 +124,9 @@ class WriteSet(msgspec.Struct):
             self.emptied[run_id] = None
         if transition.inbox_added:
             self.inbox.setdefault(run_id, []).extend(transition.inbox_added)
+        if transition.services is not None:
+            self.services = self.services or ServiceChanges()
+            self.services.extend(transition.services)
         for spawned in transition.spawned:
             self.add(spawned)
 
@@ -200,6 +211,10 @@ class WriteSet(msgspec.Struct):
             calls.append(("write_outputs", encode_rows(self.outputs.values())))
         if self.output_items:
             calls.append(("append_outputs", encode_rows(self.output_items)))
+        if self.session_renewals:
+            calls.append(("renew_sessions", encode_rows(self.session_renewals)))
         if buffered:
             calls.append(("fill_inboxes", encode_rows(buffered)))
+        if self.services is not None:
+            calls += service_writes(self.services)
         return calls

@@ -9,6 +9,8 @@ import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.process_collector import ProcessCollector
 
+from dw_core.sessions.session import SessionLoss
+
 
 class MetricSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A metric as it is documented and registered.
@@ -127,6 +129,13 @@ QUERY_SECONDS: Final = MetricSpec(
     buckets=_SECONDS,
 )
 
+SERVICE_OUTCOMES: Final = ("completed", "handler_failed", "timed_out")
+SERVICE_ATTEMPTS: Final = MetricSpec(
+    name="dw_service_call_attempts_total",
+    kind="counter",
+    help="Attempts to serve a service call that this process has ended; calls that a run answers end with the run.",
+    labels={"outcome": ", ".join(SERVICE_OUTCOMES)},
+)
 UPDATE_OUTCOMES: Final = ("accepted", "completed", "failed", "wait_timed_out", "refused")
 """What the sender of an update was told; only one that asked to wait for completion can be told of a time-out."""
 
@@ -163,6 +172,18 @@ STREAM_READ_WAIT_SECONDS: Final = MetricSpec(
     help="How long readers at the end of an output stream were held until there was an item, or their time was over.",
     buckets=_SECONDS,
 )
+SESSION_ADMISSIONS: Final = MetricSpec(
+    name="dw_worker_session_admissions_total",
+    kind="counter",
+    help="Times a worker was given a session, or another activity of one it holds.",
+    labels={"outcome": "created, reused, reacquired"},
+)
+SESSIONS_LOST: Final = MetricSpec(
+    name="dw_worker_sessions_lost_total",
+    kind="counter",
+    help="Worker sessions that were taken from their holder.",
+    labels={"reason": "ttl_expired, lease_expired, worker_heartbeat_stale"},
+)
 
 METRICS: Final = (
     REQUEST_SECONDS,
@@ -184,10 +205,13 @@ METRICS: Final = (
     WAKE_LAG_SECONDS,
     WAKE_PUBLISH_FAILURES,
     QUERY_SECONDS,
+    SERVICE_ATTEMPTS,
     UPDATE_SECONDS,
     UPDATE_VALIDATION_SECONDS,
     STREAM_MESSAGES,
     STREAM_READ_WAIT_SECONDS,
+    SESSION_ADMISSIONS,
+    SESSIONS_LOST,
 )
 """Every metric, in the order of the reference page."""
 
@@ -231,6 +255,12 @@ class Metrics:
         messages = self._counter(STREAM_MESSAGES)
         self.stream_messages = {outcome: messages.labels(outcome) for outcome in STREAM_MESSAGE_OUTCOMES}
         self.stream_read_wait_seconds = self._histogram(STREAM_READ_WAIT_SECONDS)
+
+        admissions, lost = self._counter(SESSION_ADMISSIONS), self._counter(SESSIONS_LOST)
+        self.session_admissions = {name: admissions.labels(name) for name in ("created", "reused", "reacquired")}
+        self.sessions_lost = {reason: lost.labels(reason.value) for reason in SessionLoss}
+        attempts = self._counter(SERVICE_ATTEMPTS)
+        self.service_attempts = {outcome: attempts.labels(outcome) for outcome in SERVICE_OUTCOMES}
 
     def request_observer(self, route: str) -> Callable[[int, float], None]:
         """The recorder of one route: takes HTTP status and seconds. Series appear with the first observation."""

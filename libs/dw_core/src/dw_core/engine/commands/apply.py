@@ -22,6 +22,7 @@ from dw_core.engine.commands.parsed import (
     RecordVersionMarker,
     ScheduleActivity,
     StartChildWorkflow,
+    StartServiceOperation,
     StartTimer,
     UpsertMemo,
     UpsertSearchAttributes,
@@ -33,6 +34,7 @@ from dw_core.engine.metadata_updates import refuse_metadata, update_memo, update
 from dw_core.engine.output_streams import recorded, write_outputs
 from dw_core.engine.rows import Activity, Group, Run, Task, TaskKind, VersionMarker
 from dw_core.engine.selections import add_leaf, new_selection
+from dw_core.engine.service_calls import refuse_second_wait, start_service_operation
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.timer_events import open_timer
 from dw_core.engine.transition import Rejection
@@ -59,6 +61,7 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
         or _conflicting_marker(writer.snapshot, batch)
         or refuse_metadata(writer.snapshot, batch, limits)
         or unknown_members(writer.snapshot, batch)
+        or refuse_second_wait(writer.run, any(not c.is_answered_at_once for c in batch.service_operations))
         or write_outputs(writer, batch, source)
     )
     if refused is not None:
@@ -88,6 +91,8 @@ def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits)
                 newest = update_memo(writer, _next_sequence(writer), command, source)
             case RecordLocalActivity():
                 newest = record_local_activity(writer, task, _next_sequence(writer), command)
+            case StartServiceOperation():
+                start_service_operation(writer, _next_sequence(writer), command, source)
             case CompleteWorkflow():
                 complete(writer, task, command)
             case FailWorkflow():
@@ -162,7 +167,8 @@ def schedule_activity(writer: RunWriter, command: ScheduleActivity, source: str 
     run = writer.run
     sequence = _next_sequence(writer)
     path = rebase(command.path, sequence) if command.path else None
-    queue = command.queue or run.queue
+    session = command.worker_session
+    queue = command.queue or (session.queue if session is not None else None) or run.queue
     activity = Activity(
         run_id=run.run_id,
         sequence=sequence,
@@ -199,6 +205,8 @@ def schedule_activity(writer: RunWriter, command: ScheduleActivity, source: str 
             activity_sequence=sequence,
             schedule_to_start_at=_after(writer.now, command.timeouts.schedule_to_start_timeout),
             schedule_to_close_at=_after(writer.now, command.timeouts.schedule_to_close_timeout),
+            session_id=None if session is None else session.session_id,
+            worker_session=session,
         )
     )
 

@@ -24,11 +24,13 @@ from dw_core.engine.commands.parsed import (
     RecordVersionMarker,
     ScheduleActivity,
     StartChildWorkflow,
+    StartServiceOperation,
     StartTimer,
     WorkflowCommand,
     path_of,
 )
-from dw_core.engine.commands.policies import read_retry_policy, read_timeouts
+from dw_core.engine.commands.policies import read_retry_policy, read_timeouts, read_worker_session
+from dw_core.engine.commands.service_fields import start_service_operation
 from dw_core.engine.commands.stream_fields import StreamPosition, read_directive
 from dw_core.engine.rows import STANDALONE_ACTIVITY
 from dw_core.limits import PARALLEL_GROUP_LEAVES_MAX, SECONDS_MAX
@@ -108,22 +110,28 @@ def _parse(fields: Fields, command: Mapping[str, Any]) -> WorkflowCommand | None
 
 def _check_last(parsed: Sequence[WorkflowCommand], errors: dict[str, list[str]]) -> None:
     for index, command in enumerate(parsed[:-1]):
-        if isinstance(command, LAST) and path_of(command) is None:
+        if _must_be_last(command):
             errors[f"commands.{index}.type"] = ["must be the last command, and there is at most one of its kind"]
+
+
+def _must_be_last(command: WorkflowCommand) -> bool:
+    """A command that ends the workflow, or that its code is blocked on."""
+    if isinstance(command, StartServiceOperation):
+        return not command.is_answered_at_once
+    return isinstance(command, LAST) and path_of(command) is None
 
 
 def _schedule_activity(fields: Fields) -> ScheduleActivity | None:
     activity_type = fields.name("activity_type", required=True)
     timeouts = read_timeouts(fields)
     policy = read_retry_policy(fields)
-    if fields.has("worker_session"):
-        fields.error("worker_session", "is not supported by this server")
     cancellation_policy = fields.choice("cancellation_policy", _CANCELLATION_POLICIES)
     if cancellation_policy == "abandon" and timeouts.schedule_to_close_timeout is None:
         fields.error("cancellation_policy", "abandon needs a schedule_to_close_timeout")
     if fields.raw("cancellation_scope_id") not in (None, "root"):
         fields.error("cancellation_scope_id", "is not supported by this server")
     queue = fields.name("queue")
+    session = read_worker_session(fields, queue)
     arguments = fields.payload("arguments")
     path = read_path(fields, "activity")
     if activity_type is None:
@@ -137,6 +145,7 @@ def _schedule_activity(fields: Fields) -> ScheduleActivity | None:
         timeouts=timeouts,
         cancellation_policy=cancellation_policy,
         path=path,
+        worker_session=session,
     )
 
 
@@ -309,6 +318,7 @@ _PARSERS: dict[str, Callable[[Fields], WorkflowCommand | None]] = {
     "upsert_search_attributes": upsert_search_attributes,
     "upsert_memo": upsert_memo,
     "record_local_activity": record_local_activity,
+    "start_service_operation": start_service_operation,
     "complete_update": _complete_update,
     "fail_update": _fail_update,
     "complete_workflow": _complete_workflow,

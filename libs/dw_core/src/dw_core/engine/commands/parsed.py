@@ -11,6 +11,8 @@ from dw_core.engine.commands.fields import INTEGER_MAX
 from dw_core.engine.commands.stream_fields import OutputDirective, StreamPosition
 from dw_core.engine.rows import RetryPolicy, Timeouts
 from dw_core.limits import SECONDS_MAX
+from dw_core.services.rows import CallOptions
+from dw_core.sessions.session import SessionOptions
 
 
 class ScheduleActivity(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +26,7 @@ class ScheduleActivity(msgspec.Struct, frozen=True, kw_only=True):
     timeouts: Timeouts
     cancellation_policy: str | None = None
     path: list[dict[str, Any]] | None = None
+    worker_session: SessionOptions | None = None
 
 
 class StartTimer(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +152,27 @@ class RecordLocalActivity(msgspec.Struct, frozen=True, kw_only=True):
     timeouts: Timeouts
 
 
+class StartServiceOperation(msgspec.Struct, frozen=True, kw_only=True):
+    """``start_service_operation``: names as authored; ``namespace`` None is the run's own."""
+
+    endpoint_name: str
+    service_name: str
+    operation_name: str
+    request_payload: str
+    namespace: str | None = None
+    idempotency_key: str | None = None
+    mode_override: str | None = None
+    wait_for: str | None = None
+    wait_timeout_seconds: int | None = None
+    metadata: dict[str, Any] | None = None
+    options: CallOptions = CallOptions()
+
+    @property
+    def is_answered_at_once(self) -> bool:
+        """Whether the code only waits for the call to be accepted (engine §2.11)."""
+        return self.wait_for == "accepted" or self.mode_override == "async"
+
+
 class CompleteUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """``complete_update``: a missing result is stored as the encoded null."""
 
@@ -203,6 +227,7 @@ WorkflowCommand = (
     | UpsertSearchAttributes
     | UpsertMemo
     | RecordLocalActivity
+    | StartServiceOperation
     | CompleteUpdate
     | FailUpdate
     | CompleteWorkflow
@@ -222,6 +247,9 @@ GROUPED = (ScheduleActivity, StartTimer, StartChildWorkflow, OpenConditionWait)
 def path_of(command: WorkflowCommand) -> list[dict[str, Any]] | None:
     """The parallel group path of a command; None for a lone call and for commands that are never grouped."""
     return command.path if isinstance(command, GROUPED) else None
+
+
+_PAYLOADS = ("arguments", "result", "blob", "request_payload")
 
 
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
@@ -261,9 +289,14 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
         return isinstance(self.commands[-1], ContinueAsNew | FailWorkflow)
 
     @property
+    def service_operations(self) -> list[StartServiceOperation]:
+        """The service operations that the batch calls."""
+        return [c for c in self.commands if isinstance(c, StartServiceOperation)]
+
+    @property
     def largest_payload(self) -> int:
         """Bytes of the largest payload of the batch."""
-        blobs = [getattr(c, name, None) for c in self.commands for name in ("arguments", "result", "blob")]
+        blobs = [getattr(c, name, None) for c in self.commands for name in _PAYLOADS]
         blobs += [item.payload for output in self.outputs for item in output.items]
         return max((len(blob) * 3 // 4 for blob in blobs if isinstance(blob, str)), default=0)
 

@@ -1,10 +1,12 @@
-"""Timeouts and retry policies, which several commands carry."""
+"""Timeouts, retry policies and worker sessions, which commands carry."""
 
 from __future__ import annotations
 
 from dw_core.engine.commands.fields import INTEGER_MAX, Fields
 from dw_core.engine.rows import RetryPolicy, Timeouts
 from dw_core.limits import SECONDS_MAX
+from dw_core.sessions.reading import read_session
+from dw_core.sessions.session import SessionOptions
 
 
 def read_timeouts(fields: Fields) -> Timeouts:
@@ -38,3 +40,17 @@ def read_retry_policy(fields: Fields, *, attempts_max: int = INTEGER_MAX) -> Ret
         fields.error("retry_policy.non_retryable_error_types", "must be a list of strings without the NUL character")
         types = []
     return RetryPolicy(max_attempts=attempts, backoff_seconds=tuple(backoff), non_retryable_error_types=tuple(types))
+
+
+def read_worker_session(fields: Fields, queue: str | None) -> SessionOptions | None:
+    """The session of an activity; its queue and that of the activity must not differ, or nobody could take it."""
+    given = fields.mapping("worker_session")
+    if given is None:
+        return None
+    session, errors = read_session(given)
+    for name, messages in errors.items():
+        for message in messages:
+            fields.error(f"worker_session.{name}", message)
+    if session is not None and queue is not None and session.queue not in (None, queue):
+        fields.error("worker_session.queue", "differs from the queue of the activity")
+    return session

@@ -15,6 +15,7 @@ runs AS (
         last_wake_sequence = n.last_wake_sequence, consumed_wake_sequence = n.consumed_wake_sequence,
         open_activity_count = n.open_activity_count, open_timer_count = n.open_timer_count,
         open_child_count = n.open_child_count, continued_to_run_id = n.continued_to_run_id,
+        service_wait = n.service_wait, has_service_calls = n.has_service_calls,
         pending_signal_count = n.pending_signal_count, newest_signal = n.newest_signal,
         open_update_count = n.open_update_count, open_wait = n.open_wait, selected_waits = n.selected_waits,
         task_failure_count = n.task_failure_count,

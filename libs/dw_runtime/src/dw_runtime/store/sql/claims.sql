@@ -6,13 +6,13 @@
 -- build goes only to that build, one that is reserved for a worker at first only to that, one that needs cooperation only
 -- to who offers it. page_size counts history
 -- events; a worker that keeps the history gets two events of a longer one. Two wants on one queue may pick the same task. A task
--- whose run another transaction holds comes without its run. Nothing is picked from a queue on which shares compete;
--- the last column says so. Every want has a row: with a null task when nothing was picked. The column before it has the
+-- whose run another transaction holds comes without its run. Nothing is picked from a queue on which shares compete or
+-- activities of sessions wait; the last column says so. Every want has a row: with a null task when nothing was picked. The column before it has the
 -- room of each owner.
 WITH clock AS MATERIALIZED (SELECT dw_now() AS now),
 wanted AS MATERIALIZED (
-    SELECT w.*, r.rooms, CASE WHEN k.shared IS NULL THEN r.slots ELSE 0 END AS slots, k.shared IS NOT NULL AS is_shared,
-           r.names
+    SELECT w.*, r.rooms, CASE WHEN k.shared IS NULL AND k.sessioned IS NULL THEN r.slots ELSE 0 END AS slots,
+           k.shared IS NOT NULL AS is_shared, k.sessioned IS NOT NULL AS is_sessioned, r.names
     FROM json_to_recordset($1::json) AS w(
         position integer, namespace text, kind smallint, queue text, owners json, types text[], build_id text,
         page_size integer, is_cooperative boolean
@@ -38,7 +38,14 @@ wanted AS MATERIALIZED (
             WHERE s.namespace = w.namespace AND s.queue = w.queue AND s.kind = w.kind AND s.state = 0
               AND s.fairness_key IS NOT NULL
             LIMIT 1
-        ) AS shared
+        ) AS shared,
+        (
+            SELECT s.run_id
+            FROM workflow_tasks s
+            WHERE s.namespace = w.namespace AND s.queue = w.queue AND s.kind = w.kind AND s.state = 0
+              AND s.session_id IS NOT NULL
+            LIMIT 1
+        ) AS sessioned
         OFFSET 0
     ) k
 ),
@@ -54,6 +61,7 @@ picked AS MATERIALIZED (
           AND (t.compatibility IS NULL OR t.compatibility = w.build_id)
           AND (t.needs_cooperation IS NOT TRUE OR w.is_cooperative)
           AND (t.reserved_for IS NULL OR t.reserved_until <= clock.now OR t.reserved_for = ANY(w.names))
+          AND t.session_id IS NULL
         ORDER BY t.priority, t.available_at, t.run_id, t.task_number
         LIMIT w.slots
         FOR UPDATE OF t SKIP LOCKED
@@ -82,12 +90,13 @@ LEFT JOIN LATERAL (
     SELECT r.* FROM workflow_runs r WHERE r.run_id = p.run_id FOR UPDATE OF r SKIP LOCKED
 ) r ON true
 UNION ALL
-SELECT to_json(clock.now), NULL, NULL, NULL, NULL, NULL, NULL, w.position, w.rooms, to_json(w.is_shared)
+SELECT to_json(clock.now), NULL, NULL, NULL, NULL, NULL, NULL, w.position, w.rooms,
+       json_build_object('is_shared', w.is_shared, 'is_sessioned', w.is_sessioned)
 FROM clock, wanted w;
 
 -- name: find_polled
 -- Leases that earlier polls with these request ids were granted. $1 is a JSON array of {position, namespace, kind,
--- queue, lease_owner, poll_request_id, page_size}. The columns of pick_tasks.
+-- queue, lease_owner, poll_request_id, page_size}. The columns of pick_tasks up to the position, and the session of an activity.
 SELECT
     to_json(dw_now()),
     row_to_json(p),
@@ -100,7 +109,12 @@ SELECT
     ),
     CASE WHEN p.kind = 0 THEN (SELECT s.arguments FROM workflow_run_summaries s WHERE s.run_id = p.run_id) END,
     CASE WHEN p.kind = 0 THEN dw_history_page(p.run_id, 0, p.claimed_history_sequence, k.page_size) END,
-    k.position
+    k.position,
+    (
+        SELECT row_to_json(s)
+        FROM worker_sessions s
+        WHERE p.session_id IS NOT NULL AND s.namespace = p.namespace AND s.session_id = p.session_id
+    )
 FROM json_to_recordset($1::json) AS k(
     position integer, namespace text, kind smallint, queue text, lease_owner text, poll_request_id text, page_size integer
 )

@@ -143,7 +143,7 @@ SELECT
         SELECT json_agg(u)
         FROM (
             SELECT u.update_id, u.command_id, u.run_id, u.update_name, u.target_scope, u.status, u.command_sequence, u.queued_behind,
-                   u.caller, u.accepted_at,
+                   u.caller, u.service_call_id, u.accepted_at,
                    CASE WHEN w.update_id IS NOT NULL OR n.closing THEN u.arguments END AS arguments
             FROM named n
             JOIN workflow_updates u ON u.run_id = n.run_id AND u.closed_at IS NULL

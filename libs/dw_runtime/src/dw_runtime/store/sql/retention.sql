@@ -114,6 +114,9 @@ no_child_calls AS (
 no_deliveries AS (
     DELETE FROM workflow_deliveries d USING chosen c WHERE d.run_id = c.run_id RETURNING d.run_id
 ),
+no_service_waiters AS (
+    DELETE FROM workflow_service_waiters d USING chosen c WHERE d.run_id = c.run_id RETURNING d.run_id
+),
 no_output_items AS (
     DELETE FROM workflow_output_items d USING chosen c WHERE d.run_id = c.run_id RETURNING d.run_id
 ),

@@ -4,9 +4,10 @@ SELECT pg_advisory_xact_lock(hashtextextended(k.name, 0)) FROM json_array_elemen
 
 -- name: pick_shared_tasks
 -- pick_tasks for queues that are locked by lock_queues: by shares, and within caps on leases and dispatches. $1 has
--- besides the members of pick_tasks the caps queue_leases_max, namespace_leases_max, queue_dispatches_max,
+-- besides the members of pick_tasks is_sessioned (the sessions of the namespace are locked too, and their activities
+-- may be picked; then an owner also has its capabilities and sessions_max) and the caps queue_leases_max, namespace_leases_max, queue_dispatches_max,
 -- namespace_dispatches_max and group_dispatches_max of budget_group, null without a cap. The last column has, beside a
--- task, its share with the end of its newest grant and the queue's time, and in the row of each want what has been used
+-- task, its share with the end of its newest grant, the queue's time and what is known of its session, and in the row of each want what has been used
 -- of each cap and whether shares compete. At most a thousand shares compete, and tasks without a key take part with the
 -- first thousand ready tasks of all.
 WITH RECURSIVE clock AS MATERIALIZED (SELECT dw_now() AS now),
@@ -29,11 +30,11 @@ asked AS MATERIALIZED (
     FROM clock, json_to_recordset($1::json) AS w(
         position integer, namespace text, kind smallint, queue text, owners json, types text[], build_id text,
         page_size integer, queue_leases_max bigint, namespace_leases_max bigint, queue_dispatches_max bigint,
-        namespace_dispatches_max bigint, budget_group text, group_dispatches_max bigint
+        namespace_dispatches_max bigint, budget_group text, group_dispatches_max bigint, is_sessioned boolean
     )
 ),
 wanted AS MATERIALIZED (
-    SELECT a.*, r.rooms, r.names, GREATEST(LEAST(
+    SELECT a.*, r.rooms, r.names, r.members, GREATEST(LEAST(
                r.slots,
                a.queue_leases_max - a.queue_leases,
                a.namespace_leases_max - a.namespace_leases,
@@ -44,9 +45,19 @@ wanted AS MATERIALIZED (
     FROM asked a
     CROSS JOIN LATERAL (
         SELECT json_agg(o.room ORDER BY o.place) AS rooms, sum(LEAST(o.polls, o.room)) AS slots,
-               array_agg(o.name) AS names
+               array_agg(o.name) AS names,
+               CASE WHEN a.is_sessioned THEN json_agg(json_build_object(
+                   'lease_owner', o.name, 'capabilities', o.capabilities, 'sessions_left', o.sessions_left
+               )) FILTER (WHERE o.room > 0) END AS members
         FROM (
-            SELECT e.place, e.owner ->> 'lease_owner' AS name, (e.owner ->> 'polls')::bigint AS polls, GREATEST((e.owner ->> 'leases_max')::bigint - (
+            SELECT e.place, e.owner -> 'capabilities' AS capabilities,
+                   CASE WHEN a.is_sessioned THEN (e.owner ->> 'sessions_max')::bigint - (
+                       SELECT count(*)
+                       FROM clock, worker_sessions s
+                       WHERE s.namespace = a.namespace AND s.lease_owner = e.owner ->> 'lease_owner'
+                         AND s.closed_at IS NULL AND s.status = 'active' AND s.lease_expires_at > clock.now
+                   ) END AS sessions_left,
+                   e.owner ->> 'lease_owner' AS name, (e.owner ->> 'polls')::bigint AS polls, GREATEST((e.owner ->> 'leases_max')::bigint - (
                 SELECT count(*)
                 FROM workflow_tasks l
                 WHERE l.lease_owner = e.owner ->> 'lease_owner' AND l.state = 1 AND l.kind = a.kind
@@ -95,6 +106,11 @@ candidates AS MATERIALIZED (
           AND (w.types IS NULL OR t.task_type = ANY(w.types))
           AND (t.compatibility IS NULL OR t.compatibility = w.build_id)
           AND (t.reserved_for IS NULL OR t.reserved_until <= clock.now OR t.reserved_for = ANY(w.names))
+          AND CASE
+              WHEN t.session_id IS NULL THEN true
+              WHEN w.members IS NULL THEN false
+              ELSE dw_session_admits(w.members, w.namespace, w.queue, t.session_id, t.worker_session, clock.now)
+          END
         ORDER BY t.available_at, t.run_id, t.task_number
         LIMIT w.slots
     ) t
@@ -111,6 +127,11 @@ candidates AS MATERIALIZED (
               AND (w.types IS NULL OR t.task_type = ANY(w.types))
               AND (t.compatibility IS NULL OR t.compatibility = w.build_id)
               AND (t.reserved_for IS NULL OR t.reserved_until <= clock.now OR t.reserved_for = ANY(w.names))
+              AND CASE
+                  WHEN t.session_id IS NULL THEN true
+                  WHEN w.members IS NULL THEN false
+                  ELSE dw_session_admits(w.members, w.namespace, w.queue, t.session_id, t.worker_session, clock.now)
+              END
             ORDER BY t.priority, t.available_at, t.run_id, t.task_number
             LIMIT 1000
         ) o
@@ -172,7 +193,29 @@ SELECT
     ) END,
     p.position,
     NULL::json,
-    json_build_object('share', p.share, 'ends_at', p.ends_at, 'now_at', p.now_at)
+    json_build_object(
+        'share', p.share, 'ends_at', p.ends_at, 'now_at', p.now_at,
+        'session', CASE WHEN p.session_id IS NOT NULL THEN (
+            SELECT row_to_json(h) FROM (
+                SELECT *
+                FROM worker_sessions s
+                WHERE s.namespace = p.namespace AND s.session_id = p.session_id
+                FOR UPDATE OF s SKIP LOCKED
+            ) h
+        ) END,
+        'is_known', p.session_id IS NOT NULL AND EXISTS (
+            SELECT 1 FROM worker_sessions s WHERE s.namespace = p.namespace AND s.session_id = p.session_id
+        ),
+        'running', CASE WHEN p.session_id IS NOT NULL THEN (
+            SELECT json_object_agg(g.lease_owner, g.running)
+            FROM (
+                SELECT l.lease_owner, count(*) AS running
+                FROM workflow_tasks l
+                WHERE l.namespace = p.namespace AND l.session_id = p.session_id AND l.state = 1
+                GROUP BY l.lease_owner
+            ) g
+        ) END
+    )
 FROM clock, picked p
 LEFT JOIN LATERAL (
     SELECT r.* FROM workflow_runs r WHERE r.run_id = p.run_id FOR UPDATE OF r SKIP LOCKED
@@ -180,7 +223,15 @@ LEFT JOIN LATERAL (
 UNION ALL
 SELECT to_json(clock.now), NULL, NULL, NULL, NULL, NULL, NULL, w.position, w.rooms, json_build_object(
            'queue_leases', w.queue_leases, 'namespace_leases', w.namespace_leases, 'dispatched', w.dispatched,
-           'is_shared', (SELECT true FROM shares h WHERE h.position = w.position LIMIT 1) IS NOT NULL
+           'is_shared', (SELECT true FROM shares h WHERE h.position = w.position LIMIT 1) IS NOT NULL,
+           'is_sessioned', (
+               SELECT s.run_id
+               FROM workflow_tasks s
+               WHERE s.namespace = w.namespace AND s.queue = w.queue AND s.kind = w.kind AND s.state = 0
+                 AND s.session_id IS NOT NULL
+               LIMIT 1
+           ) IS NOT NULL,
+           'members', w.members
        )
 FROM clock, wanted w;
 

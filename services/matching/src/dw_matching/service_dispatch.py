@@ -1,0 +1,246 @@
+"""Working off service calls: due ones are leased, served, and settled once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+import psycopg
+import structlog
+
+from dw_core.engine.transition import Rejection, WakeKey
+from dw_core.limits import SERVICE_REQUEST_SECONDS_DEFAULT, Limits
+from dw_core.protocol.problems import Problem
+from dw_core.services.addresses import ForbiddenTarget
+from dw_core.services.invocation import Served, failed, read_answer, task_input
+from dw_core.services.policies import request_seconds, retry_policy
+from dw_core.services.rows import CallAttempt, CallEnd, ServiceCall
+from dw_core.services.targets import Unservable, activity_input, http_target, signal_input, start_input, update_input
+from dw_core.services.wakes import SERVICE_RESULTS
+from dw_matching.http_targets import HttpTargets, TargetFailed
+from dw_runtime.process.background import Background
+from dw_runtime.pump.pump import Pump
+from dw_runtime.pump.service_ends import end_call
+from dw_runtime.store.database import Database
+from dw_runtime.store.encoding import encode_rows
+from dw_runtime.telemetry.condition import Condition
+from dw_runtime.telemetry.metrics import Metrics
+
+log = structlog.get_logger(__name__)
+
+LOOK_SECONDS: Final = 1.0
+"""How often a process looks for due calls without being told of any."""
+LEASE_GRACE_SECONDS: Final = 15.0
+"""A call whose dispatcher is lost is taken over this long after the time its request may take."""
+IN_FLIGHT_MAX: Final = 64
+PUT_OFF_SECONDS: Final = 1.0
+"""How long a call waits that this server had no means to serve."""
+SETTLE_TRIES: Final = 5
+
+_ERRORS: Final = (psycopg.Error, OSError, TimeoutError, Problem)
+
+
+class ServiceDispatcher(Background):
+    """Serves due calls, at most :data:`IN_FLIGHT_MAX` at once. A lease keeps other processes off a call, and only who
+    holds it settles it; a call may be served again after its lease has lapsed, under the same idempotency key."""
+
+    TASK_NAME = "service-dispatcher"
+
+    def __init__(
+        self,
+        database: Database,
+        pump: Pump,
+        targets: HttpTargets,
+        metrics: Metrics,
+        *,
+        holder: str,
+        limits: Limits,
+        announce: Callable[[Iterable[WakeKey]], None],
+    ) -> None:
+        self._database = database
+        self._pump = pump
+        self._targets = targets
+        self._metrics = metrics
+        self._holder = holder
+        self._limits = limits
+        self._announce = announce
+        self._work = asyncio.Event()
+        self._in_flight: set[asyncio.Task[None]] = set()
+        self._condition = Condition("services.dispatch")
+
+    def wake(self) -> None:
+        """There may be something due."""
+        self._work.set()
+
+    async def stop(self) -> None:
+        """Stop looking, and let go of what is in flight: it is served again by another process."""
+        await super().stop()
+        for served in self._in_flight:
+            served.cancel()
+        await asyncio.gather(*self._in_flight, return_exceptions=True)
+        await self._targets.close()
+
+    async def _loop(self) -> None:
+        while True:
+            try:
+                has_more = await self.pass_once()
+                self._condition.works()
+            except _ERRORS as error:
+                self._condition.failed(error)
+                has_more = False
+            if has_more:
+                continue
+            try:
+                await asyncio.wait_for(self._work.wait(), LOOK_SECONDS * random.uniform(0.8, 1.2))
+            except TimeoutError:
+                continue
+
+    async def pass_once(self) -> bool:
+        """Take what is due and begin to serve it; whether there may be more that there is room for."""
+        self._work.clear()
+        room = IN_FLIGHT_MAX - len(self._in_flight)
+        if room <= 0:
+            return False
+        leased = await self._database.rows(
+            "lease_service_calls", self._holder, room, LEASE_GRACE_SECONDS, float(SERVICE_REQUEST_SECONDS_DEFAULT)
+        )
+        for text, is_over, seconds_left in leased:
+            call = msgspec.json.decode(text, type=ServiceCall)
+            work = asyncio.create_task(self._serve(call, is_over=is_over, seconds_left=seconds_left))
+            self._in_flight.add(work)
+            work.add_done_callback(self._served)
+        return len(leased) == room
+
+    def _served(self, work: asyncio.Task[None]) -> None:
+        self._in_flight.discard(work)
+        self._work.set()
+        if not work.cancelled() and work.exception() is not None:
+            log.warning("service_call.serve_failed", error=type(work.exception()).__name__)
+
+    async def _serve(self, call: ServiceCall, *, is_over: bool, seconds_left: float | None) -> None:
+        """One attempt; a failure of ours is no attempt, and the call is tried again soon."""
+        try:
+            served = _TIMED_OUT if is_over else await self._attempt(call, seconds_left)
+        except _ERRORS as error:
+            log.warning("service_call.put_off", service_call_id=call.service_call_id, error=type(error).__name__)
+            await self._give_back(call, PUT_OFF_SECONDS, call.attempts)
+            return
+        except asyncio.CancelledError:
+            # The lease ends by itself if this does not reach the database.
+            await asyncio.wait_for(self._give_back(call, 0.0, call.attempts), 1.0)
+            raise
+        if served is None:
+            self._announce((SERVICE_RESULTS,))
+            return
+        self._metrics.service_attempts[served.outcome].inc()
+        await self._settle_surely(call, served, is_over=is_over)
+
+    async def _settle_surely(self, call: ServiceCall, served: Served, *, is_over: bool) -> None:
+        """What has been done is not to be done again because of a moment's trouble with the database."""
+        for _ in range(SETTLE_TRIES):
+            try:
+                await self._settle(call, served, is_over=is_over)
+            except _ERRORS as error:
+                log.warning(
+                    "service_call.settle_failed", service_call_id=call.service_call_id, error=type(error).__name__
+                )
+                await asyncio.sleep(PUT_OFF_SECONDS)
+            else:
+                return
+
+    async def _attempt(self, call: ServiceCall, seconds_left: float | None) -> Served | None:
+        """What became of it; None when a run has taken the call over."""
+        try:
+            match call.binding_kind:
+                case "start_workflow":
+                    reply = await self._pump.submit(start_input(call, self._limits))
+                    return _refused(reply) if isinstance(reply, Rejection) else None
+                case "activity_execution":
+                    reply = await self._pump.submit(activity_input(call))
+                    return _refused(reply) if isinstance(reply, Rejection) else None
+                case "update_workflow":
+                    reply = await self._pump.submit(update_input(call))
+                    return _refused(reply) if isinstance(reply, Rejection) else None
+                case "signal_workflow":
+                    reply = await self._pump.submit(signal_input(call))
+                    return _refused(reply) if isinstance(reply, Rejection) else Served(outcome="completed")
+                case "invocable_http":
+                    return await self._request(call, seconds_left)
+                case _:
+                    raise AssertionError(f"calls of {call.binding_kind} are never admitted")
+        except Unservable as wrong:
+            return failed("ServiceBindingInvalid", str(wrong), reason="unknown_target")
+
+    async def _request(self, call: ServiceCall, seconds_left: float | None) -> Served:
+        target = http_target(call)
+        seconds = float(request_seconds(call.policies))
+        if seconds_left is not None:
+            seconds = min(seconds, seconds_left)
+        expires_at = datetime.now(UTC) + timedelta(seconds=seconds)
+        body = task_input(call, target.handler, expires_at)
+        try:
+            async with asyncio.timeout(seconds):
+                status, answer = await self._targets.post(target.url, body, call.service_call_id)
+        except TimeoutError:
+            return _TIMED_OUT
+        except ForbiddenTarget as forbidden:
+            return failed("ForbiddenServiceTarget", str(forbidden), reason="target_forbidden")
+        except TargetFailed as error:
+            return failed("ServiceTargetUnreachable", str(error), is_retryable=True)
+        return read_answer(call, status, answer)
+
+    async def _settle(self, call: ServiceCall, served: Served, *, is_over: bool) -> None:
+        """Close the call, or put its next attempt off as its policy says."""
+        closed = CallAttempt(
+            attempt=call.attempt_count,
+            outcome=served.outcome,
+            error_type=served.error_type,
+            message=served.message,
+            closed_at=datetime.now(UTC),
+        )
+        attempts = call.attempts if is_over else [*call.attempts, closed]
+        policy = retry_policy(call.policies)
+        if served.is_retryable and not is_over and served.error_type not in policy.non_retryable_error_types:
+            pause = policy.pause_after(len(attempts))
+            if pause is not None:
+                await self._give_back(call, float(pause), attempts)
+                return
+        await end_call(self._database, self._pump, self._announce, _end(call, served, attempts))
+
+    async def _give_back(self, call: ServiceCall, seconds: float, attempts: list[CallAttempt]) -> None:
+        named = (call.service_call_id, self._holder, call.attempt_count)
+        await self._database.rows("retry_service_call", *named, seconds, encode_rows(attempts))
+
+
+_TIMED_OUT: Final = Served(
+    outcome="timed_out", error_type="ServiceCallTimedOut", message="The service call took too long.", is_retryable=True
+)
+_REASONS: Final = {"completed": None, "timed_out": "timeout"}
+
+
+def _end(call: ServiceCall, served: Served, attempts: list[CallAttempt]) -> CallEnd:
+    is_completed = served.outcome == "completed"
+    return CallEnd(
+        service_call_id=call.service_call_id,
+        status="completed" if is_completed else "failed",
+        outcome=served.outcome,
+        outcome_reason=_REASONS.get(served.outcome, "handler_failure"),
+        reason=served.reason,
+        message=served.message,
+        error_type=served.error_type,
+        response_payload=served.response_payload,
+        lease_owner=call.lease_owner,
+        attempt=call.attempt_count,
+        attempts=attempts,
+    )
+
+
+def _refused(reply: Rejection) -> Served | None:
+    """The run or the workflow id did not take it. A call that has ended meanwhile needs no word of ours."""
+    if reply.reason == "service_call_terminal":
+        return None
+    return failed("ServiceTargetRefused", reply.message, reason=reply.reason)
