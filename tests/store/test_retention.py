@@ -64,6 +64,21 @@ def age(database_url: str, *run_ids: str) -> None:
             )
 
 
+def chain(database_url: str, former: str, current: str) -> None:
+    """Make ``current`` the run that follows ``former`` under its workflow id."""
+    with psycopg.connect(database_url) as connection:
+        for table in ("workflow_runs", "workflow_run_summaries"):
+            connection.execute(
+                f"UPDATE {table} SET workflow_id = (SELECT workflow_id FROM workflow_runs"
+                " WHERE run_id = %(former)s) WHERE run_id = %(current)s".encode(),
+                {"former": former, "current": current},
+            )
+        connection.execute("DELETE FROM workflow_instances WHERE current_run_id = %s", [current])
+        connection.execute(
+            "UPDATE workflow_instances SET current_run_id = %s WHERE current_run_id = %s", [current, former]
+        )
+
+
 def left_of(database_url: str, run_id: str) -> set[str]:
     """The tables that still hold something of a run."""
     with psycopg.connect(database_url) as connection:
@@ -127,6 +142,20 @@ async def test_two_passes_at_once_remove_each_run_once(database_url: str, unique
         again = await stores[0].prune(unique_namespace, 20, None)
         pruned = [row[0] for rows in (*found, again) for row in rows]
         assert sorted(pruned) == sorted(runs)
+
+
+async def test_a_workflow_id_outlives_a_run_that_somebody_holds(database_url: str, unique_namespace: str) -> None:
+    async with control_plane(database_url, unique_namespace) as plane:
+        store = RetentionStore(plane.database)
+        former = await started(plane, unique_namespace, "chain", ends=True)
+        current = await started(plane, unique_namespace, "next", ends=True)
+        chain(database_url, former, current)
+        age(database_url, former, current)
+        with psycopg.connect(database_url) as other:
+            other.execute("SELECT 1 FROM workflow_runs WHERE run_id = %s FOR UPDATE", [former])
+            assert await store.prune(unique_namespace, 10, None) == [], "the last run goes with the workflow id"
+        assert {row[0] for row in await store.prune(unique_namespace, 10, None)} == {former, current}
+        assert left_of(database_url, former) == left_of(database_url, current) == set()
 
 
 async def test_nothing_of_a_run_is_forgotten(database_url: str) -> None:

@@ -104,3 +104,16 @@ def test_a_workflow_id_has_a_bounded_alphabet(workflow_id: str) -> None:
 
 def test_a_terminate_may_have_no_body_at_all() -> None:
     assert decode(WorkflowTerminate, {}).reason is None
+
+
+@pytest.mark.parametrize("field", ["workflow_id", "fairness_key"])
+def test_a_name_does_not_end_in_a_line_break(field: str) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        decode(WorkflowStart, {"workflow_type": "t", field: "name\n"})
+
+
+def test_a_stream_name_does_not_end_in_a_line_break() -> None:
+    body = {"lease_owner": "w", "workflow_task_attempt": 1, "commands": [{"type": "complete_workflow"}]}
+    cursor = {"stream_name": "s\n", "through_position": 0}
+    with pytest.raises(msgspec.ValidationError):
+        decode(WorkflowTaskComplete, body | {"message_stream_cursors": [cursor]})

@@ -61,19 +61,23 @@ instances AS MATERIALIZED (
     ORDER BY i.namespace, i.workflow_id
     FOR UPDATE OF i SKIP LOCKED
 ),
-chosen AS MATERIALIZED (
-    SELECT r.run_id, r.namespace, r.workflow_id, r.run_id = i.current_run_id AS is_last
+held AS MATERIALIZED (
+    SELECT r.run_id, r.namespace, r.workflow_id, r.run_id = i.current_run_id AS is_current
     FROM instances i
     JOIN expired e ON e.namespace = i.namespace AND e.workflow_id = i.workflow_id
     JOIN workflow_runs r ON r.run_id = e.run_id
     WHERE r.closed_at IS NOT NULL
-      AND (r.run_id <> i.current_run_id OR NOT EXISTS (
-          SELECT 1
-          FROM workflow_runs o
-          WHERE o.namespace = r.namespace AND o.workflow_id = r.workflow_id AND o.run_id <> r.run_id
-            AND NOT EXISTS (SELECT 1 FROM expired x WHERE x.run_id = o.run_id)
-      ))
     FOR UPDATE OF r SKIP LOCKED
+),
+chosen AS MATERIALIZED (
+    SELECT h.run_id, h.namespace, h.workflow_id, h.is_current AS is_last
+    FROM held h
+    WHERE NOT h.is_current OR NOT EXISTS (
+        SELECT 1
+        FROM workflow_runs o
+        WHERE o.namespace = h.namespace AND o.workflow_id = h.workflow_id
+          AND NOT EXISTS (SELECT 1 FROM held x WHERE x.run_id = o.run_id)
+    )
 ),
 events AS (
     DELETE FROM workflow_history_events d USING chosen c WHERE d.run_id = c.run_id RETURNING d.run_id
