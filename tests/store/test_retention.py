@@ -67,6 +67,7 @@ def age(database_url: str, *run_ids: str) -> None:
 def chain(database_url: str, former: str, current: str) -> None:
     """Make ``current`` the run that follows ``former`` under its workflow id."""
     with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE workflow_runs SET run_number = 2 WHERE run_id = %s", [current])
         for table in ("workflow_runs", "workflow_run_summaries"):
             connection.execute(
                 f"UPDATE {table} SET workflow_id = (SELECT workflow_id FROM workflow_runs"
@@ -74,6 +75,7 @@ def chain(database_url: str, former: str, current: str) -> None:
                 {"former": former, "current": current},
             )
         connection.execute("DELETE FROM workflow_instances WHERE current_run_id = %s", [current])
+        connection.execute("DELETE FROM workflow_stream_messages WHERE run_id = %s", [current])
         connection.execute(
             "UPDATE workflow_instances SET current_run_id = %s WHERE current_run_id = %s", [current, former]
         )
