@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dw_core.engine.cancellation import observation
-from dw_core.engine.cancellation import is_undelivered
+from dw_core.engine.cancellation import is_undelivered, observation
 from dw_core.engine.rows import Run
 from dw_core.payloads.codec import CODEC, to_json
 from dw_core.payloads.envelope import envelope
