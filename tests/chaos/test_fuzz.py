@@ -219,6 +219,8 @@ class Fuzzer:
                 "task_queue": QUEUE,
                 "runtime": "python",
                 "supported_activity_types": ["chaos.activity"],
+                "max_concurrent_workflow_tasks": 1_000,
+                "max_concurrent_activity_tasks": 1_000,
             },
         )
         poll = {"worker_id": WORKER, "task_queue": QUEUE, "timeout_seconds": 5}

@@ -97,3 +97,10 @@ async def test_repair_ends_the_pause_of_a_failed_task(plane: ControlPlane, send:
     assert (answer.status, answer.json["outcome"]) == (200, "repair_dispatched")
     assert answer.json["control_plane"]["operation"] == "repair"
     assert (await plane.claim("default")).task.task_number == task.task_number + 1
+
+
+async def test_a_description_says_who_a_request_waits_for(send: Send) -> None:
+    await send("POST", "/workflows", {"workflow_id": "w", "workflow_type": "t"})
+    await send("POST", "/workflows/w/request-cancellation", {"cleanup_timeout_seconds": 60})
+    reason = (await send("GET", "/workflows/w")).json["wait_reason"]
+    assert "cooperative_cancellation" in reason and "is cancelled at 20" in reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dw_core.engine.cancellation import observation
+from dw_core.engine.cancellation import is_undelivered, observation
 from dw_core.engine.rows import Run
 from dw_core.payloads.codec import CODEC, to_json
 from dw_core.payloads.envelope import envelope
@@ -119,11 +119,12 @@ def _wait(row: DescribedRun) -> tuple[str | None, str | None]:
         return None, None
     run = row.run
     if row.has_workflow_task:
-        return "workflow_task", _open_task(run.task_failure_count, is_blocked=run.replay_blocked)
+        return "workflow_task", _open_task(run)
     if run.open_activity_count:
         return "activity", _count(run.open_activity_count, "activity is open.", "activities are open.")
-    if run.open_wait is not None:
-        return "condition", f"Condition {run.open_wait.key or 'without a key'} is not met yet."
+    waits = ([] if run.open_wait is None else [run.open_wait]) + run.selected_waits
+    if waits:
+        return "condition", f"Condition {waits[0].key or 'without a key'} is not met yet."
     if run.service_wait is not None:
         call = run.service_wait
         return "service_call", f"{call.endpoint_name}/{call.service_name}/{call.operation_name} has not answered yet."
@@ -134,10 +135,16 @@ def _wait(row: DescribedRun) -> tuple[str | None, str | None]:
     return None, None
 
 
-def _open_task(failures: int, *, is_blocked: bool) -> str:
+def _open_task(run: Run) -> str:
+    failures = run.task_failure_count
+    if not failures and is_undelivered(run):
+        return (
+            "A cancellation request waits for a worker that declares cooperative_cancellation; the run is cancelled at"
+            f" {wire_time(run.cleanup_deadline_at)}."
+        )
     if not failures:
         return "A workflow task is open."
-    if is_blocked:
+    if run.replay_blocked:
         times = _count(failures, "failure", "failures")
         return f"Replay is blocked after {times} in a row; repair the run, or start workers of another build."
     return f"The workflow task has failed {_count(failures, 'time', 'times')} in a row; the log of its worker says why."
