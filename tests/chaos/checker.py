@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import psycopg
 
-from dw_core.engine.rows import Activity, Run, Task, Timer
+from dw_core.engine.rows import Run, Task
+from dw_core.engine.run_rows import Activity, Timer
 from dw_core.engine.update_rows import Update
 from tests.chaos.workers import SIGNALS, Ledger
 from tests.unit.engine.invariants import (

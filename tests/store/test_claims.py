@@ -8,7 +8,8 @@ import msgspec
 
 from dw_core.engine.commands.parsed import ScheduleActivity
 from dw_core.engine.inputs import CompleteActivity, StartWorkflow
-from dw_core.engine.rows import Details, RetryPolicy, TaskKind, Timeouts
+from dw_core.engine.rows import Details, RetryPolicy, TaskKind
+from dw_core.engine.run_rows import Timeouts
 from dw_core.engine.transition import WakeKey
 from dw_core.payloads.codec import EMPTY_LIST_BLOB, NULL_BLOB
 from tests.harness.control_plane import control_plane, new_id

@@ -6,7 +6,8 @@ import psycopg
 
 from dw_core.engine.commands.parsed import CompleteWorkflow, FailWorkflow, ScheduleActivity
 from dw_core.engine.inputs import FailWorkflowTask
-from dw_core.engine.rows import RetryPolicy, Timeouts
+from dw_core.engine.rows import RetryPolicy
+from dw_core.engine.run_rows import Timeouts
 from dw_core.payloads.codec import EMPTY_LIST_BLOB, encode_blob
 from tests.contract.control.conftest import Send
 from tests.harness.control_plane import ControlPlane

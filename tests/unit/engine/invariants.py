@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from dw_core.engine.message_streams import MESSAGE_SIGNAL
-from dw_core.engine.rows import Activity, ChildCall, Run, Task, TaskKind, TaskState, Timer
+from dw_core.engine.rows import Run, Task, TaskKind, TaskState
+from dw_core.engine.run_rows import Activity, ChildCall, Timer
 from dw_core.engine.update_rows import Update
 from dw_core.engine.update_tasks import update_of
 from dw_core.ids import execution_id

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from dw_core.engine.inputs import TakeDeliveries
-from dw_core.engine.rows import ChildCall, TaskKind
+from dw_core.engine.rows import TaskKind
+from dw_core.engine.run_rows import ChildCall
 from dw_core.limits import Limits
 from tests.unit.engine.commands import activity, child, children, continued, finish, give_up, retrying, timer, wait
 from tests.unit.engine.world import Json, Reply, World, accepted, completion, rejected

@@ -8,7 +8,8 @@ import pytest
 
 from dw_core.engine.commands.parse import parse_commands
 from dw_core.engine.commands.parsed import CompleteWorkflow, FailWorkflow, RecordVersionMarker, ScheduleActivity
-from dw_core.engine.rows import RetryPolicy, Timeouts
+from dw_core.engine.rows import RetryPolicy
+from dw_core.engine.run_rows import Timeouts
 from dw_core.payloads.codec import EMPTY_LIST_BLOB, NULL_BLOB, encode_blob
 from tests.unit.engine.commands import activity, envelope, finish, give_up, retrying, side_effect, timer, version
 

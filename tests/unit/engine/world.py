@@ -46,7 +46,8 @@ from dw_core.engine.inputs import (
     TimeOutRun,
     UpdateWorkflow,
 )
-from dw_core.engine.rows import Activity, Details, Run, Task, TaskKind
+from dw_core.engine.rows import Details, Run, Task, TaskKind
+from dw_core.engine.run_rows import Activity
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.sticky import StickyClaim
 from dw_core.engine.transition import Rejection, Transition, WakeKey

@@ -10,7 +10,8 @@ from dw_api_ingress.listing import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
 from dw_api_ingress.queries import page_size, status_bucket
 from dw_api_ingress.starting import DEFAULT_QUEUE
 from dw_core.engine.inputs import StartActivity
-from dw_core.engine.rows import Details, RetryPolicy, TaskState, Timeouts
+from dw_core.engine.rows import Details, RetryPolicy, TaskState
+from dw_core.engine.run_rows import Timeouts
 from dw_core.engine.standalone import SEQUENCE
 from dw_core.ids import NewId, execution_id
 from dw_core.payloads.codec import CODEC

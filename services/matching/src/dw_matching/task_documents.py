@@ -8,7 +8,8 @@ import msgspec
 
 from dw_core.engine.activities import deadlines
 from dw_core.engine.cancellation import observation
-from dw_core.engine.rows import Activity, RetryPolicy, Run, Task
+from dw_core.engine.rows import RetryPolicy, Run, Task
+from dw_core.engine.run_rows import Activity
 from dw_core.engine.sticky import replay_mode
 from dw_core.history.compression import choose_encoding, compressed_fields
 from dw_core.history.paging import encode_page_token

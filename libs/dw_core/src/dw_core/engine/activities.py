@@ -18,7 +18,8 @@ from dw_core.engine.inputs import (
     HeartbeatActivity,
 )
 from dw_core.engine.ownership import stop_reason, was_cancelled
-from dw_core.engine.rows import Attempt, Run, Task, TaskState
+from dw_core.engine.rows import Run, Task, TaskState
+from dw_core.engine.run_rows import Attempt
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.stopping import cancelled_members, receipt
 from dw_core.engine.transition import Outcome, Rejection, Transition

@@ -11,7 +11,8 @@ import msgspec
 from dw_core.engine.closing import close_attempt, close_host
 from dw_core.engine.commands.groups import group_members
 from dw_core.engine.inputs import SweepTask
-from dw_core.engine.rows import STANDALONE_ACTIVITY, Activity, Task, TaskKind, TaskState
+from dw_core.engine.rows import STANDALONE_ACTIVITY, Task, TaskKind, TaskState
+from dw_core.engine.run_rows import Activity
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.stopping import cancelled_members
 from dw_core.engine.transition import Outcome, Rejection

@@ -12,7 +12,8 @@ from typing import Any
 
 from dw_core.engine.inputs import RequestCancellation
 from dw_core.engine.intake import SOURCE, record_command
-from dw_core.engine.rows import Cancellation, InboxEvent, Run, TaskState
+from dw_core.engine.rows import Cancellation, Run, TaskState
+from dw_core.engine.run_rows import InboxEvent
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import CANCELLATION_REQUESTED, RunWriter

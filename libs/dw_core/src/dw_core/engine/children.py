@@ -11,7 +11,8 @@ from dw_core.engine.cancellation import forwarded
 from dw_core.engine.commands.groups import Path, group_members
 from dw_core.engine.commands.parsed import StartChildWorkflow
 from dw_core.engine.opening import deadline, open_run
-from dw_core.engine.rows import ChildCall, Delivery, Details, ParentCall, RetryPolicy, Run
+from dw_core.engine.rows import Details, ParentCall, RetryPolicy, Run
+from dw_core.engine.run_rows import ChildCall, Delivery
 from dw_core.engine.writer import Resume, RunWriter
 from dw_core.ids import child_call_id, derived_ulid, link_id
 from dw_core.protocol.timestamps import wire_time

@@ -9,7 +9,8 @@ import msgspec
 
 from dw_core.engine.commands.groups import group_members
 from dw_core.engine.inputs import ClaimTask
-from dw_core.engine.rows import Activity, Task, TaskKind, TaskState
+from dw_core.engine.rows import Task, TaskKind, TaskState
+from dw_core.engine.run_rows import Activity
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import RunWriter

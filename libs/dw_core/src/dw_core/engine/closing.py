@@ -10,7 +10,8 @@ from dw_core.engine.children import let_go, tell_parent
 from dw_core.engine.commands.groups import group_members
 from dw_core.engine.commands.parsed import CompleteWorkflow, ContinueAsNew, FailWorkflow
 from dw_core.engine.inputs import TimeOutRun
-from dw_core.engine.rows import Activity, Attempt, Cancellation, Run, Task, TaskKind, TaskState
+from dw_core.engine.rows import Cancellation, Run, Task, TaskKind, TaskState
+from dw_core.engine.run_rows import Activity, Attempt
 from dw_core.engine.service_calls import end_calls
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.successors import retry, succeed

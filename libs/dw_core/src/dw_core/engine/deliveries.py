@@ -12,7 +12,7 @@ from dw_core.engine.cancellation import take_forwarded
 from dw_core.engine.children import call_members, resume_context
 from dw_core.engine.inputs import TakeDeliveries, TerminateWorkflow
 from dw_core.engine.intake import accept
-from dw_core.engine.rows import Delivery
+from dw_core.engine.run_rows import Delivery
 from dw_core.engine.service_calls import end_service_wait
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.terminating import stop

@@ -17,7 +17,8 @@ from dw_core.engine.closing import cancel_activity, close_attempt
 from dw_core.engine.commands.groups import Path, is_selection
 from dw_core.engine.inputs import AcknowledgeCancellation, DeliverCancellation
 from dw_core.engine.ownership import guard, identify, settled_elsewhere
-from dw_core.engine.rows import Activity, Attempt, Cancellation, ChildCall, Receipt, Run, Task, TaskKind, TaskState
+from dw_core.engine.rows import Cancellation, Run, Task, TaskKind, TaskState
+from dw_core.engine.run_rows import Activity, Attempt, ChildCall, Receipt
 from dw_core.engine.selections import close_leaf, remove_wait
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.stopping import RECEIPT_STOPPED, cancelled_members, receipt

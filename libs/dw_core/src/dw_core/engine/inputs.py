@@ -13,7 +13,8 @@ import msgspec
 
 from dw_core.engine.commands.parsed import Parsed
 from dw_core.engine.commands.stream_fields import OutputDirective
-from dw_core.engine.rows import Details, RetryPolicy, Timeouts
+from dw_core.engine.rows import Details, RetryPolicy
+from dw_core.engine.run_rows import Timeouts
 from dw_core.engine.sticky import StickyClaim
 
 

@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from dw_core.engine.inputs import CommandInput, InstanceInput
-from dw_core.engine.rows import Command, Run
+from dw_core.engine.rows import Run
+from dw_core.engine.run_rows import Command
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import RunWriter

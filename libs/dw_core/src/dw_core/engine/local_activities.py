@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from dw_core.engine.commands.parsed import LocalAttempt, RecordLocalActivity
-from dw_core.engine.rows import Activity, Attempt, Task
+from dw_core.engine.rows import Task
+from dw_core.engine.run_rows import Activity, Attempt
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import attempt_id, execution_id, task_id
 

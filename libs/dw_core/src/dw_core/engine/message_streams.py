@@ -15,7 +15,8 @@ import msgspec
 from dw_core.engine.commands.parsed import Parsed
 from dw_core.engine.inputs import AppendMessage
 from dw_core.engine.intake import accept, begin, over_limit
-from dw_core.engine.rows import InboxEvent, Run
+from dw_core.engine.rows import Run
+from dw_core.engine.run_rows import InboxEvent
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.stream_rows import MessageStream, StreamMessage, StreamWait, message_key
 from dw_core.engine.transition import Outcome, Rejection

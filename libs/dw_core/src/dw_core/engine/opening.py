@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dw_core.contracts.declared import started_members
-from dw_core.engine.rows import Details, InboxEvent, Run
+from dw_core.engine.rows import Details, Run
+from dw_core.engine.run_rows import InboxEvent
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Transition
 from dw_core.engine.update_moves import Handed, take_on

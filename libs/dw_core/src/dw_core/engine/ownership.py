@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from dw_core.engine.inputs import WorkflowTaskInput
-from dw_core.engine.rows import Receipt, Run, Task, TaskState
+from dw_core.engine.rows import Run, Task, TaskState
+from dw_core.engine.run_rows import Receipt
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection
 from dw_core.ids import task_id

@@ -10,7 +10,8 @@ from dw_core.engine.activities import guard, identify, late_reason
 from dw_core.engine.activity_outcomes import expired_timeout
 from dw_core.engine.inputs import RenewActivityLease
 from dw_core.engine.ownership import was_cancelled
-from dw_core.engine.rows import Attempt, Run, Task
+from dw_core.engine.rows import Run, Task
+from dw_core.engine.run_rows import Attempt
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Outcome, Rejection, Transition
 from dw_core.engine.writer import RunWriter

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dw_core.engine.commands.groups import Path, is_selection
-from dw_core.engine.rows import Group, OpenWait, Run, Selection
+from dw_core.engine.rows import OpenWait, Run
+from dw_core.engine.run_rows import Group, Selection
 from dw_core.engine.timer_events import cancel, timeout_timer, wait_members
 from dw_core.ids import event_id
 

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from dw_core.engine.commands.parsed import StartServiceOperation
-from dw_core.engine.rows import Delivery, Run
+from dw_core.engine.rows import Run
+from dw_core.engine.run_rows import Delivery
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection
 from dw_core.engine.update_rows import Update

@@ -6,20 +6,16 @@ from typing import Any
 
 import msgspec
 
-from dw_core.engine.rows import (
+from dw_core.engine.rows import Details, Metadata, Run, Task, TaskKind
+from dw_core.engine.run_rows import (
     Activity,
     Attempt,
     ChildCall,
     Command,
     Delivery,
-    Details,
     Group,
     InboxEvent,
-    Metadata,
     Receipt,
-    Run,
-    Task,
-    TaskKind,
     Timer,
     VersionMarker,
 )

@@ -13,7 +13,8 @@ from dw_core.engine.children import parent_members, run_members, tell_parent
 from dw_core.engine.commands.parsed import ContinueAsNew
 from dw_core.engine.message_streams import carry_messages
 from dw_core.engine.opening import deadline, open_run
-from dw_core.engine.rows import Details, InboxEvent, ParentCall, Run
+from dw_core.engine.rows import Details, ParentCall, Run
+from dw_core.engine.run_rows import InboxEvent
 from dw_core.engine.service_calls import hand_over_calls
 from dw_core.engine.update_moves import hand_over
 from dw_core.engine.writer import RunWriter

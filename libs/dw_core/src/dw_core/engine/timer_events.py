@@ -7,7 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from dw_core.engine.commands.groups import Path, group_members
-from dw_core.engine.rows import OpenWait, Run, Timer
+from dw_core.engine.rows import OpenWait, Run
+from dw_core.engine.run_rows import Timer
 from dw_core.ids import timer_id, wait_id
 from dw_core.protocol.timestamps import wire_time
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dw_core.engine.inputs import FireTimer
-from dw_core.engine.rows import Timer
+from dw_core.engine.run_rows import Timer
 from dw_core.engine.selections import remove_wait, settle
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.timer_events import CONDITION_TIMEOUT, cancel, timeout_timer, timer_members, wait_members

@@ -6,22 +6,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dw_core.engine.rows import (
+from dw_core.engine.rows import AttributeType, Details, Metadata, Run, Task, TaskKind
+from dw_core.engine.run_rows import (
     Activity,
     Attempt,
-    AttributeType,
     ChildCall,
     Command,
     Delivery,
-    Details,
     Event,
     Group,
     InboxEvent,
-    Metadata,
     Receipt,
-    Run,
-    Task,
-    TaskKind,
     Timer,
     VersionMarker,
 )

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dw_core.engine.rows import InboxEvent, Run
+from dw_core.engine.rows import Run
+from dw_core.engine.run_rows import InboxEvent
 from dw_core.engine.update_rows import Update
 from dw_core.engine.update_tasks import UPDATE_ACCEPTED, accepted_members
 from dw_core.engine.writer import SIGNAL_RECEIVED, RunWriter

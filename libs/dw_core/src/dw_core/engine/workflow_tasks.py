@@ -19,7 +19,8 @@ from dw_core.engine.inputs import (
 )
 from dw_core.engine.message_streams import refuse_positions
 from dw_core.engine.ownership import guard, identify, settled_elsewhere
-from dw_core.engine.rows import Receipt, Run, Task, TaskState
+from dw_core.engine.rows import Run, Task, TaskState
+from dw_core.engine.run_rows import Receipt
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.sticky import refuse_claim, remember
 from dw_core.engine.timers import end_lease

@@ -9,21 +9,8 @@ from typing import Any
 import msgspec
 
 from dw_core.engine.commands.groups import Path, is_selection
-from dw_core.engine.rows import (
-    STANDALONE_ACTIVITY,
-    Activity,
-    ChildCall,
-    Details,
-    Event,
-    InboxEvent,
-    OpenWait,
-    Receipt,
-    Run,
-    Task,
-    TaskKind,
-    TaskState,
-    Timer,
-)
+from dw_core.engine.rows import STANDALONE_ACTIVITY, Details, OpenWait, Run, Task, TaskKind, TaskState
+from dw_core.engine.run_rows import Activity, ChildCall, Event, InboxEvent, Receipt, Timer
 from dw_core.engine.selections import ENDS_OF_MEMBERS, satisfy, selection_path, settle
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.sticky import reserve

@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from dw_core.engine.inputs import SignalWorkflow, StartActivity, StartWorkflow, UpdateWorkflow
-from dw_core.engine.rows import Details, Timeouts
+from dw_core.engine.rows import Details
+from dw_core.engine.run_rows import Timeouts
 from dw_core.ids import derived_ulid
 from dw_core.limits import SECONDS_MAX, WORKFLOW_ID_CHARS_MAX, Limits
 from dw_core.services.policies import retry_policy

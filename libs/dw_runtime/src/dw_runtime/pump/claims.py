@@ -9,7 +9,8 @@ from typing import Protocol
 import msgspec
 
 from dw_core.engine.claims import Claimant, decide_claim
-from dw_core.engine.rows import Activity, Run, Task, TaskKind, TaskState
+from dw_core.engine.rows import Run, Task, TaskKind, TaskState
+from dw_core.engine.run_rows import Activity
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Rejection, WakeKey
 from dw_core.sessions.admission import Admission

@@ -12,7 +12,8 @@ import msgspec
 
 from dw_core.engine.claims import decide_claim
 from dw_core.engine.output_streams import OUTPUT_NEWS
-from dw_core.engine.rows import Activity, Task, TaskKind, TaskState
+from dw_core.engine.rows import Task, TaskKind, TaskState
+from dw_core.engine.run_rows import Activity
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import WakeKey
 from dw_core.engine.update_tasks import caller_key

@@ -27,21 +27,16 @@ from dw_core.engine.inputs import (
     TimeOutRun,
     WorkflowTaskInput,
 )
-from dw_core.engine.rows import (
+from dw_core.engine.rows import AttributeType, Details, Metadata, Run, Task, TaskState
+from dw_core.engine.run_rows import (
     Activity,
     Attempt,
-    AttributeType,
     ChildCall,
     Command,
     Delivery,
-    Details,
     Group,
     InboxEvent,
-    Metadata,
     Receipt,
-    Run,
-    Task,
-    TaskState,
     Timer,
     VersionMarker,
 )

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
-from dw_core.engine.rows import (
+from dw_core.engine.rows import AttributeType, Details, Metadata, Run, Task
+from dw_core.engine.run_rows import (
     Activity,
     Attempt,
-    AttributeType,
     ChildCall,
     Command,
     Delivery,
-    Details,
     Event,
     Group,
     InboxEvent,
-    Metadata,
     Receipt,
-    Run,
-    Task,
     Timer,
     VersionMarker,
 )

@@ -32,7 +32,8 @@ from dw_core.engine.local_activities import record_local_activity
 from dw_core.engine.message_streams import advance_streams
 from dw_core.engine.metadata_updates import refuse_metadata, update_memo, update_search_attributes
 from dw_core.engine.output_streams import recorded, write_outputs
-from dw_core.engine.rows import Activity, Group, Run, Task, TaskKind, VersionMarker
+from dw_core.engine.rows import Run, Task, TaskKind
+from dw_core.engine.run_rows import Activity, Group, VersionMarker
 from dw_core.engine.selections import add_leaf, new_selection
 from dw_core.engine.service_calls import refuse_second_wait, start_service_operation
 from dw_core.engine.snapshot import Snapshot

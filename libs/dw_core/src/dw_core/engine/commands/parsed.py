@@ -9,7 +9,8 @@ from msgspec import Meta
 
 from dw_core.engine.commands.fields import INTEGER_MAX
 from dw_core.engine.commands.stream_fields import OutputDirective, StreamPosition
-from dw_core.engine.rows import RetryPolicy, Timeouts
+from dw_core.engine.rows import RetryPolicy
+from dw_core.engine.run_rows import Timeouts
 from dw_core.limits import SECONDS_MAX
 from dw_core.services.rows import CallOptions
 from dw_core.sessions.session import SessionOptions

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dw_core.engine.commands.fields import INTEGER_MAX, Fields
-from dw_core.engine.rows import RetryPolicy, Timeouts
+from dw_core.engine.rows import RetryPolicy
+from dw_core.engine.run_rows import Timeouts
 from dw_core.limits import SECONDS_MAX
 from dw_core.sessions.reading import read_session
 from dw_core.sessions.session import SessionOptions

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from dw_core.engine.rows import STANDALONE_ACTIVITY, Activity, Run, Task
+from dw_core.engine.rows import STANDALONE_ACTIVITY, Run, Task
+from dw_core.engine.run_rows import Activity
 from dw_core.protocol.problems import Problem
 from dw_runtime.store.database import Database, Row, first
 from dw_runtime.store.reads.rows import Position, Summary
