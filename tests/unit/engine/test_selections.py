@@ -166,6 +166,10 @@ def _path(command: Json, **changes: object) -> Json:
     "batch",
     [
         select(1, timer(1), timer(2))[:1],
+        [
+            c | {"selection_member_key": "same"} | _path(c, selection_member_key="same")
+            for c in select(1, timer(1), timer(2))
+        ],
         [c | {"selection_member_index": 1} for c in select(1, timer(1))],
         [c | {"selection_member_key": ""} | _path(c, selection_member_key="") for c in select(1, timer(1))],
         [wait("x") | c["parallel_group_path"][0] | _path(c) for c in group(1, ["a"])],

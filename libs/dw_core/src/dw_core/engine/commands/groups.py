@@ -174,8 +174,12 @@ def _block_problem(block: Sequence[Path | None], outer: dict[str, Any], size: in
 def _members_problem(block: Sequence[Path]) -> str | None:
     """The members of a selection follow each other in the order of their index, each as large as it says."""
     position, index = 0, 0
+    keys: set[str | int] = set()
     while position < len(block):
         first = block[position][0]
+        if first["selection_member_key"] in keys:
+            return "the members of the selection must have different keys"
+        keys.add(first["selection_member_key"])
         size = first["selection_member_size"]
         for path in block[position : position + size]:
             if any(path[0].get(key) != first.get(key) for key in _SELECTION_KEYS):
