@@ -546,10 +546,10 @@ class Engine(RuleBasedStateMachine):
         """Time passes."""
         self.world.later(seconds)
 
-    @rule(together=st.booleans())
-    def sweep(self, together: bool) -> None:
-        """The sweeps look at everything that is due."""
-        due = self.world.due()
+    @rule(together=st.booleans(), replicas=st.integers(1, 2))
+    def sweep(self, together: bool, replicas: int) -> None:
+        """The sweeps look at everything that is due; two replicas may have found the same and do all of it."""
+        due = self.world.due() * replicas
         if together:
             self._submit(*due)
         else:
