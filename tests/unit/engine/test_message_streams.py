@@ -179,6 +179,18 @@ def test_the_next_run_begins_with_the_cursors_and_what_is_unconsumed(world: Worl
     watch.look()
 
 
+def test_what_a_cursor_has_passed_unseen_is_not_handed_to_the_next_run(world: World) -> None:
+    first = world.start()
+    task = world.claim_workflow().task
+    for number in (1, 2, 3):
+        world.append("w", "in", f"m{number}", number)
+    accepted(world.complete(task, continued(), cursors={"in": 2}))
+    second = world.run(first).continued_to_run_id
+    assert second is not None
+    cursor, message = delivered(world, second)
+    assert (cursor["through_position"], message["position"]) == (2, 3)
+
+
 def test_a_message_behind_a_continuation_in_one_transaction_reaches_the_next_run(world: World) -> None:
     first = world.start()
     task = world.claim_workflow().task

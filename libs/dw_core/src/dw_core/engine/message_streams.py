@@ -291,6 +291,13 @@ def carry_messages(writer: RunWriter, follower: Run, arrived: Collection[str | N
     return carried
 
 
+def consumed_commands(writer: RunWriter) -> set[str]:
+    """The commands of messages that the cursors have passed: nobody is to be handed them once more."""
+    streams = writer.snapshot.streams | writer.transition.streams
+    cursors = {name: stream.cursor_position for name, stream in streams.items()}
+    return {m.command_id for m in writer.snapshot.messages.values() if m.position <= cursors[m.stream_name]}
+
+
 def _event(run: Run, payload: dict[str, Any], command_id: str | None = None) -> InboxEvent:
     return InboxEvent(
         run_id=run.run_id,

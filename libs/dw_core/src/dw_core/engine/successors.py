@@ -11,7 +11,7 @@ import msgspec
 from dw_core.engine.cancellation import carry_over
 from dw_core.engine.children import parent_members, run_members, tell_parent
 from dw_core.engine.commands.parsed import ContinueAsNew
-from dw_core.engine.message_streams import carry_messages
+from dw_core.engine.message_streams import carry_messages, consumed_commands
 from dw_core.engine.opening import deadline, open_run
 from dw_core.engine.rows import Details, ParentCall, Run
 from dw_core.engine.run_rows import InboxEvent
@@ -31,6 +31,8 @@ def succeed(writer: RunWriter, command: ContinueAsNew, arrived: Sequence[InboxEv
     follower = _follower(writer, command, writer.now, run.parent)
     details = _details(writer, follower, command)
     members = {"continued_from_run_id": run.run_id} | parent_members(follower)
+    consumed = consumed_commands(writer)
+    arrived = [event for event in arrived if event.workflow_command_id not in consumed]
     messages = carry_messages(writer, follower, {event.workflow_command_id for event in arrived})
     handed, carried = hand_over(writer, follower, arrived), carry_over(run, follower)
     spawned = open_run(follower, details, members, writer.now, handed=handed, carried=carried, messages=messages)
