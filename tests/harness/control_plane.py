@@ -14,7 +14,7 @@ import msgspec
 from dw_api_ingress.handlers import control_handlers
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
-from dw_api_ingress.service_results import ServiceResults
+from dw_api_ingress.service_results import watch_calls
 from dw_core.engine.claims import Claimant
 from dw_core.engine.commands.parsed import Parsed, WorkflowCommand
 from dw_core.engine.inputs import CompleteWorkflowTask
@@ -153,7 +153,7 @@ async def control_plane(
     await database.open()
     pump = Pump(database_url, metrics, limits=bounds, publish=lambda keys: None, waiters=polls)
     pump.start()
-    results = ServiceResults(database)
+    results = watch_calls(database)
     results.start()
     try:
         await database.rows("ensure_namespace", namespace, "A test's own.", 30)

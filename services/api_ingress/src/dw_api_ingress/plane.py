@@ -9,7 +9,7 @@ from dw_api_ingress.output_streams import OutputStreamHandlers
 from dw_api_ingress.querying import QueryHandlers, QuerySettings
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
-from dw_api_ingress.service_results import ServiceResults
+from dw_api_ingress.service_results import watch_calls
 from dw_api_ingress.updating import UpdateHandlers, UpdateSettings
 from dw_api_ingress.validating import ValidationSettings, Validator
 from dw_api_ingress.watching import Watching
@@ -36,7 +36,7 @@ def control_plane(node: Node) -> Handlers:
     answers = watch_answers(node.database)
     node.join("answers", answers)
     node.listen(answer_key(node.holder), answers.wake)
-    results = ServiceResults(node.database)
+    results = watch_calls(node.database)
     node.join("service-results", results)
     node.listen(SERVICE_RESULTS, results.wake)
     updates = UpdateReads(node.database)

@@ -9,6 +9,7 @@ import msgspec
 
 from dw_core.engine.children import ABANDON, ask_to_cancel
 from dw_core.engine.closing import cancel_activity
+from dw_core.engine.commands.apply_update import invalid_commands
 from dw_core.engine.commands.parsed import CancelSelectionOperation, Parsed
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.selections import cancelled, close_leaf, remove_wait, selection_of
@@ -35,9 +36,7 @@ def unknown_members(snapshot: Snapshot, batch: Parsed) -> Rejection | None:
             errors[f"commands.{index}.selection_group_id"] = ["names no selection of this run"]
         elif command.member_index >= len(group.selection.open):
             errors[f"commands.{index}.member_index"] = ["names no member of the selection"]
-    if not errors:
-        return None
-    return Rejection("validation_failed", "The request is invalid.", {"errors": errors, "validation_errors": errors})
+    return invalid_commands(errors) if errors else None
 
 
 def cancel_member(writer: RunWriter, command: CancelSelectionOperation, source: str, resume: Resume) -> None:
