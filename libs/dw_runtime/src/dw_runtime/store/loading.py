@@ -193,21 +193,22 @@ def _may_be_succeeded(change: Input) -> bool:
 
 def _named(batch: Sequence[Input]) -> list[dict[str, object]]:
     """The runs a batch names, with what their decisions read beside them."""
-    return [
-        (
-            {"namespace": change.namespace, "workflow_id": change.workflow_id}
-            if isinstance(change, InstanceInput)
-            else {"run_id": change.run_id}
-        )
-        | {
-            "inbox": Need.INBOX in change.needs,
-            "closing": Need.OPEN_WORK in change.needs,
-            "contract": Need.CONTRACT in change.needs,
-            "deliveries": Need.DELIVERIES in change.needs,
-            "details": Need.DETAILS in change.needs,
+    named: list[dict[str, object]] = []
+    for change in batch:
+        needs = change.needs
+        row: dict[str, object] = {
+            "inbox": Need.INBOX in needs,
+            "closing": Need.OPEN_WORK in needs,
+            "contract": Need.CONTRACT in needs,
+            "deliveries": Need.DELIVERIES in needs,
+            "details": Need.DETAILS in needs,
         }
-        for change in batch
-    ]
+        if isinstance(change, InstanceInput):
+            row |= {"namespace": change.namespace, "workflow_id": change.workflow_id}
+        else:
+            row["run_id"] = change.run_id
+        named.append(row)
+    return named
 
 
 def _requests(batch: Sequence[Input]) -> list[dict[str, object]]:
