@@ -111,6 +111,10 @@ SERVED = frozenset(
         "output_stream_read",
         "output_stream_append",
         "output_stream_close",
+        "namespace_create",
+        "namespace_update",
+        "namespace_delete",
+        "system_audit",
         "namespace_list",
         "namespace_describe",
     )

@@ -11,7 +11,9 @@ from typing import Any
 
 import msgspec
 
+from dw_api_ingress.auditing import Auditor
 from dw_api_ingress.handlers import control_handlers
+from dw_api_ingress.namespaces import namespace_handlers
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
 from dw_api_ingress.service_results import watch_calls
@@ -31,6 +33,7 @@ from dw_runtime.pump.claims import Claimed, Looked, Want
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
 from dw_runtime.settings import load
+from dw_runtime.store.audit import AuditTrail
 from dw_runtime.store.database import Database
 from dw_runtime.store.reads.namespaces import NamespaceCache, NamespaceReads
 from dw_runtime.store.reads.probe import PostgresProbe
@@ -158,6 +161,7 @@ async def control_plane(
     try:
         await database.rows("ensure_namespace", namespace, "A test's own.", 30)
         runs = RunReads(database, stale_after_seconds=settings.workers.stale_after_seconds)
+        auditor = Auditor(AuditTrail(database), new_id)
         namespaces, cache = NamespaceReads(database), NamespaceCache(database)
         shell = Shell(
             routes=ROUTES,
@@ -165,14 +169,15 @@ async def control_plane(
             placement=resolve(None, None, "standalone"),
             handlers=control_handlers(
                 runs=runs,
-                namespaces=namespaces,
+                namespaces=namespace_handlers(database, auditor, settings),
+                auditor=auditor,
                 pump=pump,
                 limits=bounds,
                 new_id=new_id,
                 retention=RetentionStore(database),
                 services=(
-                    CatalogueHandlers(database, new_id),
-                    ServiceCallHandlers(database, pump, results, announce=lambda keys: None, new_id=new_id),
+                    CatalogueHandlers(database, auditor, new_id),
+                    ServiceCallHandlers(database, pump, results, auditor, announce=lambda keys: None, new_id=new_id),
                 ),
             ),
             authenticator=build_authenticator(AuthSettings(driver="none")),

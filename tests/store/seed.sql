@@ -100,6 +100,10 @@ SELECT pg_temp.run_id(n), 'seed-' || n % 10, 'w-' || n, pg_temp.run_id(n), 1, 's
        'control_plane'
 FROM generate_series(1, 40000) n;
 
+INSERT INTO audit_entries (entry_id, recorded_at, namespace, subject, role, command, target, outcome)
+SELECT pg_temp.run_id(n), '2026-01-01Z', 'seed-' || n % 10, 'operator', 'operator', 'workflow_start', 'w-' || n, 'accepted'
+FROM generate_series(1, 40000) n;
+
 INSERT INTO workflow_query_tasks
 SELECT pg_temp.run_id(n), 'seed-' || n % 10, 'queue-' || n % 5, 'w-' || n, pg_temp.run_id(n), 'type-' || n % 7, NULL,
        'status', 'arguments', 'caller', state, state, CASE WHEN state = 1 THEN 'worker-' || n % 50 END,

@@ -34,6 +34,7 @@ GROWING = frozenset(
         "workflow_parallel_groups",
         "workflow_version_markers",
         "workflow_inbox",
+        "audit_entries",
         "workflow_commands",
         "workflow_query_tasks",
         "workflow_timers",
@@ -65,7 +66,10 @@ BOUNDED = frozenset(
     )
 )
 """Tables whose size does not follow the number of workflows."""
-BOUNDED_WALKS = {"read_task_pressure": {"workflow_tasks_ready", "workflow_tasks_sweep", "workflow_tasks_owner"}}
+BOUNDED_WALKS = {
+    "prune_audit": {"audit_entries_pkey"},
+    "read_task_pressure": {"workflow_tasks_ready", "workflow_tasks_sweep", "workflow_tasks_owner"},
+}
 """Statements that read an index from its start and stop at a limit."""
 SMALL_INDEXES = {"workflow_query_tasks_owner", "worker_sessions_open"}
 """Indexes of what is held only; reading one whole costs next to nothing."""
@@ -302,7 +306,23 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "read_run_history": ("seed-1", "w-1", RUN_ID, 0, 100),
     "find_expired": ("seed-1", 100),
     "judge_runs": ("seed-1", KEYS),
-    "prune_runs": (500, None, None),
+    "prune_runs": (500, None, None, False),
+    "begin_audit": ("{}",),
+    "record_audit": (
+        json.dumps([{"entry_id": NEW_ID, "namespace": "seed-1", "command": "c", "target": "t", "outcome": "accepted"}]),
+    ),
+    "list_audit": (100, "", "~", None, None, None, None, None),
+    "list_namespace_audit": (100, "", "~", None, None, None, None, None, "seed-1"),
+    "list_target_audit": (100, "", "~", None, None, None, None, None, "seed-1", "w-1"),
+    "prune_audit": (5000, 90),
+    "create_namespace": ("new", None, 30),
+    "update_namespace": ("seed-1", "{}"),
+    "close_namespace": ("seed-1",),
+    "purge_service_calls": ("seed-1", 500),
+    "purge_namespace": ("seed-1",),
+    "list_doomed_namespaces": (60,),
+    "reopen_deleted_namespace": ("seed-1",),
+    "forget_namespace": ("seed-1",),
     "measure_run": ("seed-1", "w-1", RUN_ID),
     "export_run": (RUN_ID,),
     "run_exists": ("seed-1", "w-1", RUN_ID),

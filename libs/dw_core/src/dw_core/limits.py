@@ -49,6 +49,8 @@ WORKFLOW_ID_CHARS_MAX = 128
 PARALLEL_GROUP_LEAVES_MAX = 1000
 """Leaves of one parallel group (engine §3.5)."""
 
+RETENTION_DAYS_MAX = 365
+"""The longest time that a namespace keeps closed runs (control-plane §16.2)."""
 SECONDS_MAX = 1_000_000_000
 """The longest timeout or back-off in whole seconds, about 31 years; a time that far ahead is still a time."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dw_api_ingress.auditing import Auditor
 from dw_core.protocol.requests_control import BuildId
 from dw_core.protocol.timestamps import wire_time
 from dw_runtime.http.call import Call, Handlers, Reply
@@ -13,8 +14,9 @@ from dw_runtime.store.reads.builds import BuildCohort, Builds
 class BuildHandlers:
     """Answers requests about the builds of a queue. Workers hear of a drain with their next poll or heartbeat."""
 
-    def __init__(self, builds: Builds) -> None:
+    def __init__(self, builds: Builds, auditor: Auditor) -> None:
         self._builds = builds
+        self._auditor = auditor
 
     def by_route(self) -> Handlers:
         """The handlers by route name."""
@@ -44,7 +46,8 @@ class BuildHandlers:
     async def _set(self, call: Call, intent: str) -> Reply:
         body: BuildId = call.body
         queue, build_id = call.params["task_queue"], body.build_id or None
-        stored, drained_at = await self._builds.set_drain(call.namespace, queue, build_id, intent)
+        asked = (call.namespace, queue, build_id or "", intent)
+        ((stored, drained_at),) = await self._auditor.change(call, "build_id_rollouts", "set_drain", *asked)
         return Reply(
             {
                 "namespace": call.namespace,

@@ -20,5 +20,11 @@ def command_context(call: Call) -> dict[str, Any]:
     return {
         "caller": {"subject": principal.subject, "role": principal.role},
         "auth": {"method": principal.method},
-        "request": {"id": call.request_id, "method": call.route.method, "route": call.route.path},
+        "request": {
+            "id": call.request_id,
+            "name": call.route.name,
+            "method": call.route.method,
+            "route": call.route.path,
+            "address": call.address,
+        },
     }

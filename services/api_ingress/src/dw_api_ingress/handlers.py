@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dw_api_ingress.activities import ActivityHandlers
+from dw_api_ingress.auditing import AuditHandlers, Auditor
 from dw_api_ingress.builds import BuildHandlers
 from dw_api_ingress.cancelling import CancellationHandlers
 from dw_api_ingress.ending import EndHandlers
@@ -26,7 +27,6 @@ from dw_runtime.http.call import Handlers
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.reads.activities import ActivityReads
 from dw_runtime.store.reads.builds import Builds
-from dw_runtime.store.reads.namespaces import NamespaceReads
 from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
 
@@ -34,7 +34,8 @@ from dw_runtime.store.reads.runs import RunReads
 def control_handlers(
     *,
     runs: RunReads,
-    namespaces: NamespaceReads,
+    namespaces: NamespaceHandlers,
+    auditor: Auditor,
     pump: Pump,
     limits: Limits,
     new_id: NewId,
@@ -61,15 +62,14 @@ def control_handlers(
     repair = RepairHandlers(pump, runs, new_id)
     listing = ListingHandlers(runs)
     history = HistoryHandlers(runs, wait_for_history)
-    named = NamespaceHandlers(namespaces)
     asking = {} if queries is None else {"workflow_query": queries.current, "workflow_run_query": queries.named_run}
     jobs = {} if activities is None else ActivityHandlers(pump, activities, new_id).by_route()
-    fleet = {} if builds is None else BuildHandlers(builds).by_route()
+    fleet = {} if builds is None else auditor.recorded(BuildHandlers(builds, auditor).by_route())
     updating = {} if updates is None else {"workflow_update": updates.send, "workflow_run_update": updates.send}
     return {
         **asking,
-        **({} if services is None else _service_handlers(*services)),
-        **({} if retention is None else _retention(retention)),
+        **({} if services is None else auditor.recorded(_service_handlers(*services))),
+        **({} if retention is None else _retention(retention, auditor)),
         **updating,
         **({} if messages is None else messages.by_route()),
         **({} if outputs is None else outputs.by_route()),
@@ -92,8 +92,8 @@ def control_handlers(
         "workflow_run_describe": listing.describe,
         "workflow_history": history.read,
         "workflow_history_export": ExportHandlers(runs).export,
-        "namespace_list": named.all,
-        "namespace_describe": named.describe,
+        **auditor.recorded(namespaces.by_route()),
+        "system_audit": AuditHandlers(auditor.trail).page,
     }
 
 
@@ -120,6 +120,6 @@ def _service_handlers(catalogue: CatalogueHandlers, calls: ServiceCallHandlers) 
     }
 
 
-def _retention(store: RetentionStore) -> Handlers:
-    handlers = RetentionHandlers(store)
+def _retention(store: RetentionStore, auditor: Auditor) -> Handlers:
+    handlers = RetentionHandlers(store, auditor)
     return {"system_retention": handlers.status, "system_retention_pass": handlers.run_pass}

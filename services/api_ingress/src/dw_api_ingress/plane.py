@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dw_api_ingress.answers import watch_answers
+from dw_api_ingress.auditing import Auditor
 from dw_api_ingress.handlers import control_handlers
 from dw_api_ingress.message_streams import MessageStreamHandlers
+from dw_api_ingress.namespaces import namespace_handlers
 from dw_api_ingress.output_streams import OutputStreamHandlers
 from dw_api_ingress.querying import QueryHandlers, QuerySettings
 from dw_api_ingress.service_calls import ServiceCallHandlers
@@ -21,9 +23,9 @@ from dw_core.queries.task import answer_key
 from dw_core.services.wakes import SERVICE_RESULTS
 from dw_runtime.http.call import Handlers
 from dw_runtime.node.node import Node, new_id
+from dw_runtime.store.audit import AuditTrail
 from dw_runtime.store.reads.activities import ActivityReads
 from dw_runtime.store.reads.builds import Builds
-from dw_runtime.store.reads.namespaces import NamespaceReads
 from dw_runtime.store.reads.queries import QueryReads
 from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
@@ -47,6 +49,7 @@ def control_plane(node: Node) -> Handlers:
     ends = Watching("output-streams", streams.news)
     node.join("output-streams", ends)
     node.listen(OUTPUT_NEWS, ends.wake)
+    auditor = Auditor(AuditTrail(node.database), new_id)
     stale_after = node.settings.workers.stale_after_seconds
     runs = RunReads(node.database, stale_after_seconds=stale_after)
     validator = Validator(
@@ -61,7 +64,8 @@ def control_plane(node: Node) -> Handlers:
         runs=runs,
         activities=ActivityReads(node.database),
         builds=Builds(node.database, stale_after_seconds=stale_after),
-        namespaces=NamespaceReads(node.database),
+        namespaces=namespace_handlers(node.database, auditor, node.settings),
+        auditor=auditor,
         retention=RetentionStore(node.database),
         pump=node.pump,
         limits=node.limits,
@@ -78,8 +82,8 @@ def control_plane(node: Node) -> Handlers:
             new_id=new_id,
         ),
         services=(
-            CatalogueHandlers(node.database, new_id),
-            ServiceCallHandlers(node.database, node.pump, results, announce=node.announce, new_id=new_id),
+            CatalogueHandlers(node.database, auditor, new_id),
+            ServiceCallHandlers(node.database, node.pump, results, auditor, announce=node.announce, new_id=new_id),
         ),
         updates=UpdateHandlers(
             node.pump,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from dw_api_ingress.auditing import Auditor
 from dw_api_ingress.queries import page_size
 from dw_core.protocol.requests_control import RetentionPass
 from dw_runtime.http.call import Call, Reply
@@ -16,8 +17,9 @@ SCAN_LIMIT: Final = 100
 class RetentionHandlers:
     """Shows and removes the expired runs of a namespace. Open runs are never removed, nor are those not yet expired."""
 
-    def __init__(self, store: RetentionStore) -> None:
+    def __init__(self, store: RetentionStore, auditor: Auditor) -> None:
         self._store = store
+        self._auditor = auditor
 
     async def status(self, call: Call) -> Reply:
         """The oldest expired runs."""
@@ -55,6 +57,8 @@ class RetentionHandlers:
             for run_id, events, tasks in pruned
         ]
         gone = {result["run_id"] for result in results}
+        removed = {"run_ids": [run_id for run_id, *_ in pruned]}
+        await self._auditor.trail.record(self._auditor.requested(call), "accepted", after=removed)
         left = [run_id for run_id in body.run_ids or () if run_id not in gone]
         results += [_skipped(run_id, reason) for run_id, reason in await self._store.reasons(call.namespace, left)]
         return Reply(

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from dw_api_ingress.auditing import Auditor
 from dw_api_ingress.caller import command_context
 from dw_api_ingress.service_results import ServiceResults
 from dw_core.engine.inputs import CancelWorkflow
@@ -41,6 +42,7 @@ class ServiceCallHandlers:
         database: Database,
         pump: Pump,
         results: ServiceResults,
+        auditor: Auditor,
         *,
         announce: Callable[[Iterable[WakeKey]], None],
         new_id: NewId,
@@ -48,6 +50,7 @@ class ServiceCallHandlers:
         self._database = database
         self._pump = pump
         self._results = results
+        self._auditor = auditor
         self._announce = announce
         self._new_id = new_id
 
@@ -65,7 +68,7 @@ class ServiceCallHandlers:
         request = _request(call, key)
         made = admit(request, msgspec.json.decode(text, type=Operation), self._new_id(), now)
         heard = self._results.heard
-        admitted = await self._database.rows("admit_service_call", encode_rows([made]))
+        admitted = await self._auditor.admit(call, "admit_service_call", encode_rows([made]))
         is_replay = not admitted
         if admitted:
             self._announce((SERVICE_CALLS,))
@@ -118,6 +121,7 @@ class ServiceCallHandlers:
                 message=body.reason or "The service call was cancelled.",
             )
             ended = await end_call(self._database, self._pump, self._announce, end)
+            await self._auditor.trail.record(self._auditor.requested(call), "accepted")
         after = await self._read(found.service_call_id)
         if after.status != "cancelled":
             self._check_cancellable(after)

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from dw_api_ingress.auditing import Auditor
 from dw_core.ids import NewId
 from dw_core.protocol.problems import Invalid, Problem
 from dw_core.protocol.requests_services import CatalogueUpdate, OperationCreate, OperationUpdate
@@ -19,6 +20,11 @@ from dw_runtime.store.database import Database, Row
 LEVELS = ("endpoint", "service", "operation")
 _TYPES: dict[str, type[Endpoint | Operation]] = {"endpoint": Endpoint, "service": Service, "operation": Operation}
 _RELATIONS = {"endpoint": "service_endpoint", "service": "service", "operation": "service_operation"}
+_TABLES = {
+    "endpoint": "workflow_service_endpoints",
+    "service": "workflow_services",
+    "operation": "workflow_service_operations",
+}
 _LISTS = {"endpoint": "service_endpoints", "service": "services", "operation": "operations"}
 _IN_USE = {
     "endpoint": ("endpoint_has_services", "The endpoint still has services."),
@@ -30,8 +36,9 @@ _IN_USE = {
 class CatalogueHandlers:
     """The five routes of each level. Names are compared in lower case."""
 
-    def __init__(self, database: Database, new_id: NewId) -> None:
+    def __init__(self, database: Database, auditor: Auditor, new_id: NewId) -> None:
         self._database = database
+        self._auditor = auditor
         self._new_id = new_id
 
     async def list_endpoints(self, call: Call) -> Reply:
@@ -94,7 +101,7 @@ class CatalogueHandlers:
         sent = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
         changed = msgspec.structs.replace(found, **sent)
         _check(msgspec.structs.asdict(changed))
-        rows = await self._database.rows("update_service_operation", msgspec.json.encode(changed).decode())
+        rows = await self._change(call, "operation", "update", msgspec.json.encode(changed).decode())
         if not rows:
             raise Problem("operation_changed", "The operation has been changed or deleted meanwhile.", retryable=True)
         return Reply(catalogue_document(_decode(rows[0], "operation")))
@@ -138,18 +145,26 @@ class CatalogueHandlers:
         own = {field: body[field].lower()}
         names = {} if level == "endpoint" else _names(call, LEVELS[LEVELS.index(level) - 1])
         row = body | parent | names | own | {"id": self._new_id(), "namespace": call.namespace}
-        rows = await self._database.rows(f"create_{_RELATIONS[level]}", msgspec.json.encode(row).decode())
+        rows = await self._change(call, level, "create", msgspec.json.encode(row).decode())
         if not rows:
             message = f"There is such a {level} already."
             members: dict[str, Any] = {"namespace": call.namespace, **names, **own}
             raise Problem(f"{level}_already_exists", message, **members)
         return Reply(catalogue_document(_decode(rows[0], level)), status=201)
 
+    async def _change(self, call: Call, level: str, verb: str, *parameters: str) -> list[Row]:
+        """Run a statement that changes items of a level, recorded as done to the item."""
+        target = "/".join(call.params[name] for name in call.params)
+        if verb == "create":
+            target = "/".join(part for part in (target, getattr(call.body, f"{level}_name")) if part)
+        statement = f"{verb}_{_RELATIONS[level]}"
+        return await self._auditor.change(call, _TABLES[level], statement, *parameters, target=target.lower())
+
     async def _patch(self, call: Call, level: str) -> Reply:
         body: CatalogueUpdate = call.body
         names = _names(call, level)
         patch = msgspec.json.encode(body).decode()
-        rows = await self._database.rows(f"update_{_RELATIONS[level]}", call.namespace, *names.values(), patch)
+        rows = await self._change(call, level, "update", call.namespace, *names.values(), patch)
         if not rows:
             await self._find(call, level)
             raise AssertionError(f"the {level} was removed and made again between two reads")
@@ -158,7 +173,7 @@ class CatalogueHandlers:
     async def _delete(self, call: Call, level: str) -> Reply:
         found = await self._find(call, level)
         names = _names(call, level)
-        rows = await self._database.rows(f"delete_{_RELATIONS[level]}", call.namespace, *names.values())
+        rows = await self._change(call, level, "delete", call.namespace, *names.values())
         members: dict[str, Any] = {"namespace": call.namespace, **names}
         if not rows:
             reason, message = _IN_USE[level]

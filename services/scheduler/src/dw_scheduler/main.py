@@ -31,7 +31,7 @@ class SchedulerRole:
         self._timers = TimerClock(self._node.database, self._node.pump, holder=self._node.holder)
         self._expiry = OutputExpiry(self._node.database)
         self._node.join("output-expiry", self._expiry)
-        self._retention = Retention(self._node.database, self._node.metrics)
+        self._retention = Retention(self._node.database, self._node.metrics, audit_days=settings.retention.audit_days)
         loops = {"sweeper": self._sweeper, "timers": self._timers, "retention": self._retention}
         self.app: Application = self._node.serve({}, loops)
 

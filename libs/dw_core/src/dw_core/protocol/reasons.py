@@ -104,6 +104,9 @@ REASONS: dict[str, int] = {
     "run_not_active": 409,
     "request_id_conflict": 409,
     "selected_run_not_current": 409,
+    # namespaces
+    "namespace_already_exists": 409,
+    "name_reserved": 409,
     # services
     "endpoint_not_found": 404,
     "service_not_found": 404,

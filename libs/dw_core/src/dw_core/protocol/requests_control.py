@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from dw_core.engine.rows import STANDALONE_ACTIVITY
 from dw_core.limits import (
@@ -13,10 +13,13 @@ from dw_core.limits import (
     OUTPUT_APPEND_ITEMS_MAX,
     OUTPUT_ITEMS_MAX,
     OUTPUT_TEXT_CHARS_MAX,
+    RETENTION_DAYS_MAX,
     SECONDS_MAX,
 )
 from dw_core.protocol.fields import Name255, Positive, Seconds, WorkflowId
 from dw_core.protocol.problems import Invalid
+
+RetentionDays = Annotated[int, Meta(ge=1, le=RETENTION_DAYS_MAX)]
 
 UNSUPPORTED_START_FIELDS = (
     "workflow_execution_timeout",
@@ -166,6 +169,24 @@ class WorkflowRepair(msgspec.Struct, frozen=True, kw_only=True):
     """``POST …/repair``, instance and run (control-plane §13.7)."""
 
     request_id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+
+
+class NamespaceCreate(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST /api/namespaces`` (control-plane §16.2); names are kept in lower case.
+
+    Without ``retention_days`` the namespace gets those that the server is set to.
+    """
+
+    name: Annotated[str, Meta(pattern=r"^[a-zA-Z0-9._-]{1,128}\Z")]
+    description: Annotated[str, Meta(max_length=1000)] | None = None
+    retention_days: RetentionDays | None = None
+
+
+class NamespaceUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """``PUT /api/namespaces/{namespace}`` (control-plane §16.2): the members that were sent are changed."""
+
+    description: Annotated[str, Meta(max_length=1000)] | UnsetType | None = UNSET
+    retention_days: RetentionDays | UnsetType = UNSET
 
 
 class RetentionPass(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dw_core.protocol.requests_control import BuildId, RetentionPass
+from dw_core.protocol.requests_control import BuildId, NamespaceCreate, NamespaceUpdate, RetentionPass
 from dw_core.protocol.requests_services import (
     CatalogueUpdate,
     EndpointCreate,
@@ -28,9 +28,25 @@ _SCHEDULE = "/api/schedules/{schedule_id}"
 
 NAMESPACES = (
     control("GET", "/api/namespaces", "namespace_list", "List namespaces", namespace=False),
-    control("POST", "/api/namespaces", "namespace_create", "Create a namespace", principals=ADMINS, namespace=False),
+    control(
+        "POST",
+        "/api/namespaces",
+        "namespace_create",
+        "Create a namespace",
+        principals=ADMINS,
+        namespace=False,
+        request=NamespaceCreate,
+    ),
     control("GET", _NAMESPACE, "namespace_describe", "Describe a namespace", namespace=False),
-    control("PUT", _NAMESPACE, "namespace_update", "Change a namespace", principals=ADMINS, namespace=False),
+    control(
+        "PUT",
+        _NAMESPACE,
+        "namespace_update",
+        "Change a namespace",
+        principals=ADMINS,
+        namespace=False,
+        request=NamespaceUpdate,
+    ),
     control("DELETE", _NAMESPACE, "namespace_delete", "Delete a namespace", principals=ADMINS, namespace=False),
     control(
         "PUT",
@@ -140,6 +156,7 @@ SYSTEM = (
     _system("POST", "activity-timeouts/pass", "activity_timeout_pass", "Enforce activity timeouts"),
     _system("GET", "retention", "retention", "Show expired runs"),
     _system("POST", "retention/pass", "retention_pass", "Prune expired runs", RetentionPass),
+    control("GET", "/api/system/audit", "system_audit", "Read the audit trail", principals=ADMINS, namespace=False),
     _system("GET", "external-payload-cleanup", "external_payload_cleanup", "Show payloads that may be removed"),
     _system("POST", "external-payload-cleanup/pass", "external_payload_cleanup_pass", "Remove unreferenced payloads"),
 )

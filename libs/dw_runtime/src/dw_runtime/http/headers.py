@@ -20,6 +20,7 @@ MAX_QUERY_FIELDS: Final = 100
 REQUEST_ID_LENGTH_MAX: Final = 128
 
 _SAFE_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:\-]{1,128}")
+_SAFE_ADDRESS = re.compile(rb"[0-9A-Fa-f.:\[\]]{2,47}")
 _PROCESS_TAG: Final = secrets.token_hex(6)
 _sequence = itertools.count(1)
 
@@ -48,6 +49,15 @@ def request_id(raw: RawHeaders) -> str:
     if given is not None and _SAFE_REQUEST_ID.fullmatch(given):
         return given.decode("ascii")
     return f"{_PROCESS_TAG}-{next(_sequence):x}"
+
+
+def client_address(peer: tuple[str, int] | None, gateway: RawHeaders | None) -> str | None:
+    """Where a request came from: the peer of its connection, or whom a gateway names, whose headers are believed."""
+    if gateway is not None:
+        named = gateway.get(b"x-forwarded-for", b"").partition(b",")[0].strip()
+        if _SAFE_ADDRESS.fullmatch(named):
+            return named.decode("ascii")
+    return None if peer is None else peer[0]
 
 
 def parse_query(raw: bytes) -> Mapping[str, str]:

@@ -32,7 +32,7 @@ from dw_runtime.http.gates import (
     workflow_v2_blocked,
 )
 from dw_runtime.http.hangup import HangupWatch
-from dw_runtime.http.headers import Headers, RawHeaders, parse_query, request_id, resolve_namespace
+from dw_runtime.http.headers import Headers, RawHeaders, client_address, parse_query, request_id, resolve_namespace
 from dw_runtime.http.plan import Observe, Response, ResponsePlan, RoutePlan
 from dw_runtime.http.version_gates import check_control_version, worker_minor
 from dw_runtime.telemetry.context import bind_request
@@ -54,12 +54,14 @@ _CLOSE: Final = ((b"connection", b"close"),)
 
 
 class ShellSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operator may set: ``max_body_bytes`` is ``DW_MAX_PAYLOAD_BYTES``; seconds are wall clock."""
+    """What an operator may set: ``max_body_bytes`` is ``DW_MAX_PAYLOAD_BYTES``; seconds are wall clock;
+    ``trusts_forwarded`` whether a gateway tells who has called (``DW_TRUST_FORWARDED_ATTRIBUTION_HEADERS``)."""
 
     default_namespace: str = "default"
     max_body_bytes: int = 2_097_152
     compression_enabled: bool = True
     slow_request_seconds: float = 2.0
+    trusts_forwarded: bool = False
 
 
 class Shell:
@@ -187,6 +189,7 @@ class Shell:
                 protocol_minor=minor,
                 hangup=None,
                 draining=self.draining,
+                address=client_address(scope.get("client"), headers if self._settings.trusts_forwarded else None),
             )
             return plan.finish(await _handle(plan, plan.handler, call, receive), params)
         except Problem as problem:

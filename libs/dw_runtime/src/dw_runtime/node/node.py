@@ -173,6 +173,7 @@ class Node:
                 default_namespace=settings.topology.default_namespace,
                 max_body_bytes=self.limits.max_payload_bytes,
                 compression_enabled=settings.protocol.compression_enabled,
+                trusts_forwarded=settings.auth.trust_forwarded_attribution_headers,
             ),
         )
         self.metrics.requests_in_flight.set_function(lambda: float(shell.in_flight))

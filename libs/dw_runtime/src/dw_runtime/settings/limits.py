@@ -137,11 +137,14 @@ class ExternalPayloads(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """How long closed runs are kept, and how exports are signed."""
+    """How long closed runs and the audit trail are kept, and how exports are signed."""
 
     history_days: Annotated[
         int, Var("DW_HISTORY_RETENTION_DAYS", "Retention of a new namespace.", "days", minimum=1, maximum=365)
     ] = 30
+    audit_days: Annotated[
+        int, Var("DW_AUDIT_RETENTION_DAYS", "How long the audit trail is kept.", "days", minimum=1, maximum=3650)
+    ] = 90
     export_signing_key: Annotated[
         str | None, Var("DW_V2_HISTORY_EXPORT_SIGNING_KEY", "Key that signs history exports.", is_secret=True)
     ] = None

@@ -37,18 +37,11 @@ class BuildCohort(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Builds:
-    """Reads cohorts and sets what an operator wants of them."""
+    """Reads cohorts."""
 
     def __init__(self, database: Database, *, stale_after_seconds: int) -> None:
         self._database = database
         self.stale_after_seconds = stale_after_seconds
-
-    async def set_drain(
-        self, namespace: str, queue: str, build_id: str | None, intent: str
-    ) -> tuple[str, datetime | None]:
-        """Store ``active`` or ``draining``; the intent and since when it drains. Repeating changes nothing."""
-        ((stored, drained_at),) = await self._database.rows("set_drain", namespace, queue, build_id or "", intent)
-        return stored, drained_at
 
     async def of_queue(self, namespace: str, queue: str) -> list[BuildCohort]:
         """Every cohort of a queue: active first, named before unversioned, the newest sign of life first."""

@@ -17,7 +17,7 @@ UNKNOWN_SECONDS = 1.0
 """A new namespace is served by every process within this time."""
 CACHED_MAX = 4096
 
-_decode = msgspec.json.Decoder(Namespace).decode
+decode_namespace = msgspec.json.Decoder(Namespace).decode
 
 
 class NamespaceReads:
@@ -28,12 +28,12 @@ class NamespaceReads:
 
     async def all(self) -> list[Namespace]:
         """Every namespace, by name."""
-        return [_decode(text) for (text,) in await self._database.read("list_namespaces")]
+        return [decode_namespace(text) for (text,) in await self._database.read("list_namespaces")]
 
     async def get(self, name: str) -> Namespace | None:
         """One namespace, or None."""
         row = first(await self._database.read("describe_namespace", name))
-        return None if row is None else _decode(row[0])
+        return None if row is None else decode_namespace(row[0])
 
 
 class NamespaceCache:

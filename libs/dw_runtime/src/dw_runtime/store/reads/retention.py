@@ -37,7 +37,7 @@ class RetentionStore:
     async def prune(self, namespace: str, limit: int, run_ids: Sequence[str] | None) -> list[tuple[str, int, int]]:
         """Remove expired runs, only those named when there are names: (run id, events, tasks) of each that has gone."""
         named = None if run_ids is None else json.dumps(list(run_ids))
-        rows = await self._database.rows("prune_runs", limit, namespace, named)
+        rows = await self._database.rows("prune_runs", limit, namespace, named, False)
         return [(run_id, events, tasks) for run_id, events, tasks in rows]
 
     async def reasons(self, namespace: str, run_ids: Sequence[str]) -> list[tuple[str, str]]:

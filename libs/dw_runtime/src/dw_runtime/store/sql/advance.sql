@@ -73,6 +73,15 @@ settled AS (
 ),
 commands AS (
     INSERT INTO workflow_commands SELECT n.* FROM json_populate_recordset(NULL::workflow_commands, $10::json) n
+),
+audited AS (
+    INSERT INTO audit_entries
+    SELECT n.command_id, COALESCE(n.accepted_at, n.rejected_at), n.namespace, n.context #>> '{caller,subject}',
+           n.context #>> '{caller,role}', n.context #>> '{auth,method}', n.context #>> '{request,address}',
+           n.context #>> '{request,id}', n.context #>> '{request,name}', n.workflow_id, n.run_id, n.status,
+           n.rejection_reason, NULL, NULL
+    FROM json_populate_recordset(NULL::workflow_commands, $10::json) n
+    WHERE n.context #>> '{request,name}' IS NOT NULL
 )
 INSERT INTO activity_attempts
 SELECT n.* FROM json_populate_recordset(NULL::activity_attempts, $9::json) n;

@@ -26,7 +26,7 @@ LEFT JOIN workflow_namespaces n ON n.name = r.namespace;
 -- name: prune_runs
 -- Remove at most $1 closed runs that are older than the retention of their namespace, the oldest first, with all that
 -- belongs to them, and workflow ids that have no run left. $2 is one namespace or null for all, $3 a JSON array of run
--- ids or null. What somebody else has locked is left to another pass, so that replicas may do this at once. A current
+-- ids or null; with $4 true all runs of that namespace go, open ones too, if it is being deleted. What somebody else has locked is left to another pass, so that replicas may do this at once. A current
 -- run is the last of its workflow id to go. Returns the ids, and how many events and tasks each has had.
 WITH expired AS MATERIALIZED (
     (
@@ -40,7 +40,7 @@ WITH expired AS MATERIALIZED (
             ORDER BY s.closed_at, s.run_id
             LIMIT $1::integer
         ) s
-        WHERE $3::json IS NULL AND ($2::text IS NULL OR n.name = $2)
+        WHERE $3::json IS NULL AND ($2::text IS NULL OR n.name = $2) AND NOT $4
         ORDER BY s.closed_at, s.run_id
         LIMIT $1::integer
     )
@@ -51,6 +51,15 @@ WITH expired AS MATERIALIZED (
         JOIN workflow_run_summaries s ON s.run_id = k.run_id AND s.namespace = $2
         JOIN workflow_namespaces n ON n.name = s.namespace
         WHERE s.closed_at <= (SELECT dw_now()) - make_interval(days => n.retention_days)
+        LIMIT $1::integer
+    )
+    UNION ALL
+    (
+        SELECT s.namespace, s.workflow_id, s.run_id
+        FROM workflow_namespaces n
+        JOIN workflow_run_summaries s ON s.namespace = n.name
+        WHERE $4 AND n.name = $2 AND n.status = 'deleting'
+        ORDER BY s.started_at, s.run_id
         LIMIT $1::integer
     )
 ),
@@ -66,7 +75,7 @@ held AS MATERIALIZED (
     FROM instances i
     JOIN expired e ON e.namespace = i.namespace AND e.workflow_id = i.workflow_id
     JOIN workflow_runs r ON r.run_id = e.run_id
-    WHERE r.closed_at IS NOT NULL
+    WHERE r.closed_at IS NOT NULL OR $4
     FOR UPDATE OF r SKIP LOCKED
 ),
 chosen AS MATERIALIZED (
