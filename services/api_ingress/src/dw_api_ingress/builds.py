@@ -1,14 +1,19 @@
-"""Build ids of a task queue: list, drain, resume (control-plane §19.3)."""
+"""Build ids of a task queue: list, drain, resume, promote (control-plane §19.3)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from dw_api_ingress.auditing import Auditor
+from dw_core.protocol.problems import Problem
 from dw_core.protocol.requests_control import BuildId
 from dw_core.protocol.timestamps import wire_time
 from dw_runtime.http.call import Call, Handlers, Reply
-from dw_runtime.store.reads.builds import BuildCohort, Builds
+from dw_runtime.store.reads.builds import BuildCohort, BuildIntent, Builds, decode_intent
+
+RELATION: Final = "build_id_rollouts"
 
 
 class BuildHandlers:
@@ -20,7 +25,12 @@ class BuildHandlers:
 
     def by_route(self) -> Handlers:
         """The handlers by route name."""
-        return {"build_id_list": self.all, "build_id_drain": self.drain, "build_id_resume": self.resume}
+        return {
+            "build_id_list": self.all,
+            "build_id_drain": self.drain,
+            "build_id_resume": self.resume,
+            "build_id_promote": self.promote,
+        }
 
     async def all(self, call: Call) -> Reply:
         """Every cohort of the queue, also drained ones without workers."""
@@ -47,36 +57,81 @@ class BuildHandlers:
         body: BuildId = call.body
         queue, build_id = call.params["task_queue"], body.build_id or None
         asked = (call.namespace, queue, build_id or "", intent)
-        ((stored, drained_at),) = await self._auditor.change(call, "build_id_rollouts", "set_drain", *asked)
-        return Reply(
-            {
-                "namespace": call.namespace,
-                "task_queue": queue,
-                "build_id": build_id,
-                "drain_intent": stored,
-                "drained_at": wire_time(drained_at),
-                "promoted_at": None,
-                "rolled_back_at": None,
-                "new_start_selected": False,
-            }
-        )
+        ((stored,),) = await self._auditor.change(call, RELATION, "set_drain", *asked)
+        return Reply(_intent(call, decode_intent(stored)))
+
+    async def promote(self, call: Call) -> Reply:
+        """Pin new runs of the queue to a cohort; raises ``Problem`` with what speaks against it."""
+        body: BuildId = call.body
+        queue, build_id = call.params["task_queue"], body.build_id or None
+        cohorts = await self._builds.of_queue(call.namespace, queue)
+        blockages = _blockages(next((cohort for cohort in cohorts if cohort.build_id == build_id), None))
+        if blockages:
+            reason, resolution = blockages[0]
+            raise Problem(
+                reason,
+                f"This build cannot be promoted: {resolution}",
+                namespace=call.namespace,
+                task_queue=queue,
+                build_id=build_id,
+                rejection_reason=reason,
+                expected_resolution=resolution,
+                outcome=f"rejected_{reason}",
+                control_plane_outcome="rejected",
+                command_status="rejected",
+                deployment=None,
+                blockages=[{"reason": name, "expected_resolution": text} for name, text in blockages],
+            )
+        named = (call.namespace, queue, build_id or "")
+        requested = self._auditor.requested(call)
+        async with self._auditor.trail.change(RELATION, requested) as session:
+            await session.send("lock_queues", msgspec.json.encode([f"builds/{call.namespace}/{queue}"]).decode())
+            await session.send("demote_build", *named)
+            ((stored,),) = await session.rows("promote_build", *named)
+        return Reply(_intent(call, decode_intent(stored)))
+
+
+def _intent(call: Call, intent: BuildIntent) -> dict[str, Any]:
+    """What a cohort is wanted for, as the verbs answer."""
+    return {
+        "namespace": call.namespace,
+        "task_queue": call.params["task_queue"],
+        "build_id": intent.build_id or None,
+        "drain_intent": intent.drain_intent,
+        "drained_at": wire_time(intent.drained_at),
+        "promoted_at": wire_time(intent.promoted_at),
+        "rolled_back_at": wire_time(intent.rolled_back_at),
+        "new_start_selected": intent.is_selected,
+    }
+
+
+def _blockages(cohort: BuildCohort | None) -> list[tuple[str, str]]:
+    """What speaks against promoting a cohort, the first reason first (control-plane §19.3)."""
+    if cohort is None:
+        return [("unknown_deployment", "Register a worker of this build on the queue first.")]
+    found = []
+    if cohort.drain_intent == "draining":
+        found.append(("fleet_is_draining", "Resume the build before it is promoted."))
+    if not cohort.live and not cohort.stale:
+        found.append(("no_compatible_workers", "Start a worker of this build on the queue."))
+    elif not cohort.live:
+        found.append(("missing_worker_heartbeat", "Bring a worker of this build back, or start another."))
+    if cohort.conflicts:
+        found.append(("fingerprint_mismatch", "Have every worker of this build run the same workflow definitions."))
+    return found
 
 
 def document(cohort: BuildCohort) -> dict[str, Any]:
-    """One cohort as it is listed; builds are not promoted by this server."""
-    types: dict[str, set[str]] = {}
-    for fingerprints in cohort.fingerprints:
-        for workflow_type, fingerprint in fingerprints.items():
-            types.setdefault(workflow_type, set()).add(fingerprint)
+    """One cohort as it is listed."""
     is_draining = cohort.drain_intent == "draining"
     return {
         "build_id": cohort.build_id,
         "rollout_status": cohort.rollout_status,
         "drain_intent": cohort.drain_intent,
         "drained_at": wire_time(cohort.drained_at),
-        "promoted_at": None,
-        "rolled_back_at": None,
-        "new_start_selected": False,
+        "promoted_at": wire_time(cohort.promoted_at),
+        "rolled_back_at": wire_time(cohort.rolled_back_at),
+        "new_start_selected": cohort.is_selected,
         "active_worker_count": 0 if is_draining else cohort.live,
         "draining_worker_count": cohort.live if is_draining else 0,
         "stale_worker_count": cohort.stale,
@@ -85,6 +140,6 @@ def document(cohort: BuildCohort) -> dict[str, Any]:
         "sdk_versions": cohort.sdk_versions,
         "last_heartbeat_at": wire_time(cohort.last_heartbeat_at),
         "first_seen_at": wire_time(cohort.first_seen_at),
-        "workflow_definition_fingerprint_count": len(types),
-        "workflow_definition_fingerprint_conflicts": sorted(name for name, marks in types.items() if len(marks) > 1),
+        "workflow_definition_fingerprint_count": len(cohort.marks),
+        "workflow_definition_fingerprint_conflicts": cohort.conflicts,
     }

@@ -8,6 +8,7 @@ from dw_api_ingress.builds import BuildHandlers
 from dw_api_ingress.cancelling import CancellationHandlers
 from dw_api_ingress.ending import EndHandlers
 from dw_api_ingress.exporting import ExportHandlers
+from dw_api_ingress.fleet import FleetHandlers
 from dw_api_ingress.history import HistoryHandlers, WaitForHistory
 from dw_api_ingress.listing import ListingHandlers
 from dw_api_ingress.message_streams import MessageStreamHandlers
@@ -43,6 +44,7 @@ def control_handlers(
     services: tuple[CatalogueHandlers, ServiceCallHandlers] | None = None,
     activities: ActivityReads | None = None,
     builds: Builds | None = None,
+    fleet: FleetHandlers | None = None,
     updates: UpdateHandlers | None = None,
     retention: RetentionStore | None = None,
     wait_for_history: WaitForHistory | None = None,
@@ -64,7 +66,7 @@ def control_handlers(
     history = HistoryHandlers(runs, wait_for_history)
     asking = {} if queries is None else {"workflow_query": queries.current, "workflow_run_query": queries.named_run}
     jobs = {} if activities is None else ActivityHandlers(pump, activities, new_id).by_route()
-    fleet = {} if builds is None else auditor.recorded(BuildHandlers(builds, auditor).by_route())
+    rollouts = {} if builds is None else auditor.recorded(BuildHandlers(builds, auditor).by_route())
     updating = {} if updates is None else {"workflow_update": updates.send, "workflow_run_update": updates.send}
     return {
         **asking,
@@ -74,7 +76,8 @@ def control_handlers(
         **({} if messages is None else messages.by_route()),
         **({} if outputs is None else outputs.by_route()),
         **jobs,
-        **fleet,
+        **rollouts,
+        **({} if fleet is None else auditor.recorded(fleet.by_route())),
         "workflow_start": start.start,
         "workflow_signal": signals.send,
         "workflow_run_signal": signals.send,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dw_api_ingress.answers import watch_answers
 from dw_api_ingress.auditing import Auditor
+from dw_api_ingress.fleet import FleetHandlers
 from dw_api_ingress.handlers import control_handlers
 from dw_api_ingress.message_streams import MessageStreamHandlers
 from dw_api_ingress.namespaces import namespace_handlers
@@ -22,10 +23,12 @@ from dw_core.limits import UPDATE_WAIT_MAX_SECONDS
 from dw_core.queries.task import answer_key
 from dw_core.services.wakes import SERVICE_RESULTS
 from dw_runtime.http.call import Handlers
+from dw_runtime.node.limits import admission_rules
 from dw_runtime.node.node import Node, new_id
 from dw_runtime.store.audit import AuditTrail
 from dw_runtime.store.reads.activities import ActivityReads
 from dw_runtime.store.reads.builds import Builds
+from dw_runtime.store.reads.fleet import FleetReads
 from dw_runtime.store.reads.queries import QueryReads
 from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
@@ -64,6 +67,16 @@ def control_plane(node: Node) -> Handlers:
         runs=runs,
         activities=ActivityReads(node.database),
         builds=Builds(node.database, stale_after_seconds=stale_after),
+        fleet=FleetHandlers(
+            FleetReads(
+                node.database,
+                stale_after_seconds=stale_after,
+                late_after_seconds=node.settings.recovery.redispatch_after_seconds,
+            ),
+            auditor,
+            admission_rules(node.settings),
+            node.settings.leases.query_pending_max,
+        ),
         namespaces=namespace_handlers(node.database, auditor, node.settings),
         auditor=auditor,
         retention=RetentionStore(node.database),

@@ -24,6 +24,7 @@ from dw_core.engine.transition import Transition
 from dw_core.engine.update_rows import OfferedContract, Update
 from dw_core.services.rows import Operation, OperationKey, ServiceCall
 from dw_core.sessions.session import Session
+from dw_core.workers.routing import QueueRoutes
 
 
 class Snapshot(msgspec.Struct, kw_only=True):
@@ -38,7 +39,8 @@ class Snapshot(msgspec.Struct, kw_only=True):
     ``has_no_reader`` says that workers are there for a new message and none of them understands message streams,
     ``outputs`` all output streams of the run, ``output_items`` offsets by the key of an item that may be repeated.
     ``contract`` what the run declared at its start, ``offered`` what a new run would. ``operations`` and
-    ``service_calls`` (by id) are there for commands that call them and for runs that answer calls. :meth:`fold`
+    ``service_calls`` (by id) are there for commands that call them and for runs that answer calls. ``routes`` are the
+    queues of starts about whose builds operators have a wish. :meth:`fold`
     replaces rows by a transition's after images, so that the next input of the same batch decides on what the previous
     one did.
     """
@@ -69,6 +71,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     outputs: dict[str, OutputStream] = {}
     output_items: dict[str, int] = {}
     sessions: dict[str, Session] = {}
+    routes: dict[str, QueueRoutes] = {}
 
     @property
     def workflow_task(self) -> Task | None:

@@ -27,7 +27,10 @@ def decide_start(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Out
     if refused is not None:
         return refused
     if snapshot.run is None:
-        return _start_new(start, _contract(snapshot, start), now)
+        routes = snapshot.routes.get(start.queue)
+        pin = start.compatibility or (None if routes is None else routes.selected_build)
+        refused = None if routes is None else routes.refuse(pin)
+        return refused or _start_new(start, pin, _contract(snapshot, start), now)
     if answers_already(snapshot, start.service_call_id):
         return Transition(run=snapshot.run, reply=_reply(snapshot.run, start, "started_new"))
     if start.duplicate_policy == "use-existing" and not snapshot.run.is_terminal:
@@ -45,7 +48,7 @@ def _contract(snapshot: Snapshot, start: StartWorkflow) -> dict[str, Any] | None
     return snapshot.offered_contract(start.queue, start.workflow_type, start.compatibility)
 
 
-def _start_new(start: StartWorkflow, contract: dict[str, Any] | None, now: datetime) -> Transition:
+def _start_new(start: StartWorkflow, pin: str | None, contract: dict[str, Any] | None, now: datetime) -> Transition:
     details = msgspec.structs.replace(start.details, command_contract=contract)
     run = Run(
         run_id=start.new_run_id,
@@ -53,7 +56,7 @@ def _start_new(start: StartWorkflow, contract: dict[str, Any] | None, now: datet
         workflow_id=start.workflow_id,
         workflow_type=start.workflow_type,
         queue=start.queue,
-        compatibility=start.compatibility,
+        compatibility=pin,
         priority=start.priority,
         fairness_key=start.fairness_key,
         fairness_weight=start.fairness_weight,

@@ -104,6 +104,13 @@ REASONS: dict[str, int] = {
     "run_not_active": 409,
     "request_id_conflict": 409,
     "selected_run_not_current": 409,
+    # builds of a queue
+    "task_queue_draining": 409,
+    "unknown_deployment": 409,
+    "fleet_is_draining": 409,
+    "no_compatible_workers": 409,
+    "missing_worker_heartbeat": 409,
+    "fingerprint_mismatch": 409,
     # namespaces
     "namespace_already_exists": 409,
     "name_reserved": 409,

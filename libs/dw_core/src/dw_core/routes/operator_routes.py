@@ -111,7 +111,7 @@ FLEET = (
     control("GET", f"{_QUEUE}/build-ids", "build_id_list", "List the builds of a queue"),
     control("POST", f"{_QUEUE}/build-ids/drain", "build_id_drain", "Drain a build", request=BuildId),
     control("POST", f"{_QUEUE}/build-ids/resume", "build_id_resume", "Resume a build", request=BuildId),
-    control("POST", f"{_QUEUE}/build-ids/promote", "build_id_promote", "Promote a build"),
+    control("POST", f"{_QUEUE}/build-ids/promote", "build_id_promote", "Promote a build", request=BuildId),
     control("GET", "/api/deployments", "deployment_list", "List deployments"),
     control("GET", "/api/deployments/{deployment}", "deployment_describe", "Describe a deployment"),
     control("POST", "/api/deployments/{deployment}/{action}", "deployment_command", "Act on a deployment"),

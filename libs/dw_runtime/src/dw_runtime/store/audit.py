@@ -143,4 +143,5 @@ def id_at(moment: datetime) -> str:
 
 def is_entry_id(text: str) -> bool:
     """Whether a text can be the id of an entry."""
-    return len(text) == ULID_LENGTH and text.isascii() and text.isalnum()
+    ulid_part, _, row = text.partition(".")
+    return len(ulid_part) == ULID_LENGTH and text.isascii() and ulid_part.isalnum() and (not row or row.isdigit())

@@ -46,6 +46,7 @@ from dw_core.engine.transition import Transition
 from dw_core.engine.update_rows import OfferedContract, Update
 from dw_core.limits import COMMAND_CONTRACT_SILENCE_SECONDS
 from dw_core.sessions.session import Session
+from dw_core.workers.routing import QueueRoutes
 from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call, Rows, Transaction
 from dw_runtime.store.loading_streams import fill_streams, stream_calls
@@ -83,6 +84,7 @@ _decode_receipts = msgspec.json.Decoder(list[Receipt]).decode
 _decode_attempts = msgspec.json.Decoder(list[Attempt]).decode
 _decode_metadata = msgspec.json.Decoder(list[Metadata]).decode
 _decode_types = msgspec.json.Decoder(list[AttributeType]).decode
+_decode_routes = msgspec.json.Decoder(list[QueueRoutes]).decode
 _decode_session = msgspec.json.Decoder(Session).decode
 
 
@@ -147,6 +149,11 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
     updates = [i for i in batch if isinstance(i, CompleteWorkflowTask) and i.parsed and i.parsed.updates_metadata]
     if updates:
         calls.append(_metadata_call(updates))
+    starts = [i for i in batch if isinstance(i, StartWorkflow)]
+    if starts:
+        queues = {(start.namespace, start.queue) for start in starts}
+        named_queues = encode_rows({"namespace": namespace, "queue": queue} for namespace, queue in queues)
+        calls.append(("read_routes", named_queues, str(COMMAND_CONTRACT_SILENCE_SECONDS)))
     reports = [i for i in batch if isinstance(i, HeartbeatActivity | CheckActivity)]
     if reports:
         named_tasks = encode_rows({"run_id": i.run_id, "task_number": i.task_number} for i in reports)
@@ -156,6 +163,7 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
     found = await transaction.ask(calls)
     found, in_streams = found[: len(calls) - len(streams)], found[len(calls) - len(streams) :]
     sessions = found.pop() if reports else ()
+    routes = found.pop() if starts else ()
     metadata = found.pop() if updates else ()
     *_, ((runs,),), ((now, *parts, contracts, offered, kept, repeated),) = found
     by_run = {change.run_id: Snapshot() for change in batch if isinstance(change, RunInput)}
@@ -173,6 +181,7 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
         known = _decode_session(session or b"")
         by_run[(run_id or b"").decode()].sessions[known.session_id] = known
     _fill_contracts(by_run, by_instance, contracts, offered)
+    _fill_routes(by_instance, routes)
     for command in _decode_commands(kept or b"[]"):
         snapshot = by_instance[command.namespace, command.workflow_id]
         if snapshot.run is not None:
@@ -321,6 +330,13 @@ def _fill_contracts(
         for snapshot in by_run.values():
             if snapshot.run is not None:
                 snapshot.offered = [one for one in found if one.namespace == snapshot.run.namespace]
+
+
+def _fill_routes(by_instance: dict[InstanceKey, Snapshot], rows: Rows) -> None:
+    for (found,) in rows:
+        known = _decode_routes(found) if found else []
+        for (namespace, _), snapshot in by_instance.items():
+            snapshot.routes = {routes.queue: routes for routes in known if routes.namespace == namespace}
 
 
 def _metadata_call(updates: Sequence[CompleteWorkflowTask]) -> Call:

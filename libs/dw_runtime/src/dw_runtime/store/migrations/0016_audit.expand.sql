@@ -21,7 +21,7 @@ CREATE INDEX audit_entries_namespace ON audit_entries (namespace, entry_id);
 CREATE INDEX audit_entries_target ON audit_entries (namespace, target, entry_id);
 
 -- A transaction that serves a request says whose it is in the setting dw.audit, with the table whose change it is about;
--- then each row of that table that it changes is recorded with it.
+-- then each row of that table that it changes is recorded with it, the second one under the id followed by .1.
 CREATE FUNCTION dw_audit() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     request json := NULLIF(current_setting('dw.audit', true), '')::json;
@@ -32,7 +32,12 @@ BEGIN
             before, after
         )
         VALUES (
-            request ->> 'entry_id', dw_now(), request ->> 'namespace', request ->> 'subject', request ->> 'role',
+            request ->> 'entry_id' || COALESCE((
+                SELECT '.' || count(*)
+                FROM audit_entries a
+                WHERE a.entry_id >= request ->> 'entry_id' AND a.entry_id < request ->> 'entry_id' || '~'
+                HAVING count(*) > 0
+            ), ''), dw_now(), request ->> 'namespace', request ->> 'subject', request ->> 'role',
             request ->> 'auth_method', request ->> 'address', request ->> 'request_id', request ->> 'command',
             request ->> 'target', 'accepted',
             CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) END, CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) END

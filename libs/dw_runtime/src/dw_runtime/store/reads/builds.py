@@ -20,6 +20,9 @@ class BuildCohort(msgspec.Struct, frozen=True, kw_only=True):
     build_id: str | None
     drain_intent: str
     drained_at: datetime | None
+    promoted_at: datetime | None
+    rolled_back_at: datetime | None
+    is_selected: bool
     live: int
     stale: int
     runtimes: list[str]
@@ -29,11 +32,39 @@ class BuildCohort(msgspec.Struct, frozen=True, kw_only=True):
     fingerprints: list[dict[str, str]]
 
     @property
+    def marks(self) -> dict[str, set[str]]:
+        """The fingerprints of each workflow type that its workers tell."""
+        found: dict[str, set[str]] = {}
+        for fingerprints in self.fingerprints:
+            for workflow_type, fingerprint in fingerprints.items():
+                found.setdefault(workflow_type, set()).add(fingerprint)
+        return found
+
+    @property
+    def conflicts(self) -> list[str]:
+        """Workflow types of which its workers have different definitions."""
+        return sorted(name for name, marks in self.marks.items() if len(marks) > 1)
+
+    @property
     def rollout_status(self) -> str:
         """``active``, ``draining``, ``stale_only`` or ``no_workers``."""
         if self.live:
             return self.drain_intent
         return "stale_only" if self.stale else "no_workers"
+
+
+class BuildIntent(msgspec.Struct, frozen=True, kw_only=True):
+    """What operators want of a cohort; the empty ``build_id`` is the unversioned one."""
+
+    build_id: str
+    drain_intent: str
+    drained_at: datetime | None
+    promoted_at: datetime | None
+    rolled_back_at: datetime | None
+    is_selected: bool
+
+
+decode_intent = msgspec.json.Decoder(BuildIntent).decode
 
 
 class Builds:
