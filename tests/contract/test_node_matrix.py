@@ -124,6 +124,10 @@ SERVED = frozenset(
         "task_queue_describe",
         "task_queue_priority_fairness",
         "build_id_promote",
+        "system_health",
+        "system_metrics",
+        "system_metrics_select",
+        "system_operator_metrics",
         "namespace_list",
         "namespace_describe",
     )

@@ -318,6 +318,7 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "demote_build": ("seed-1", "queue-1", "b"),
     "promote_build": ("seed-1", "queue-1", "b"),
     "read_routes": (json.dumps([{"namespace": "seed-1", "queue": "queue-1"}]), 60),
+    "read_operator_counts": ("seed-1", 10_000, 8000, 4_194_304, 160),
     "begin_audit": ("{}",),
     "record_audit": (
         json.dumps([{"entry_id": NEW_ID, "namespace": "seed-1", "command": "c", "target": "t", "outcome": "accepted"}]),

@@ -199,6 +199,7 @@ class Memory:
             "save_sessions": self._save_sessions,
             "renew_sessions": self._renew_sessions,
             "read_attempt_sessions": self._read_attempt_sessions,
+            "read_routes": lambda queues, silence: [(None,)],
             "read_pages": self._read_pages,
             "acknowledge_attempts": self._updating("attempts"),
             "read_metadata": self._read_metadata,

@@ -21,6 +21,7 @@ from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
 from dw_api_ingress.signaling import SignalHandlers
 from dw_api_ingress.starting import StartHandlers
+from dw_api_ingress.system import SystemHandlers
 from dw_api_ingress.updating import UpdateHandlers
 from dw_core.ids import NewId
 from dw_core.limits import Limits
@@ -45,6 +46,7 @@ def control_handlers(
     activities: ActivityReads | None = None,
     builds: Builds | None = None,
     fleet: FleetHandlers | None = None,
+    system: SystemHandlers | None = None,
     updates: UpdateHandlers | None = None,
     retention: RetentionStore | None = None,
     wait_for_history: WaitForHistory | None = None,
@@ -77,6 +79,7 @@ def control_handlers(
         **({} if outputs is None else outputs.by_route()),
         **jobs,
         **rollouts,
+        **({} if system is None else system.by_route()),
         **({} if fleet is None else auditor.recorded(fleet.by_route())),
         "workflow_start": start.start,
         "workflow_signal": signals.send,

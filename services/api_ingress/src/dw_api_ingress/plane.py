@@ -13,6 +13,7 @@ from dw_api_ingress.querying import QueryHandlers, QuerySettings
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
 from dw_api_ingress.service_results import watch_calls
+from dw_api_ingress.system import SystemHandlers
 from dw_api_ingress.updating import UpdateHandlers, UpdateSettings
 from dw_api_ingress.validating import ValidationSettings, Validator
 from dw_api_ingress.watching import Watching
@@ -77,6 +78,7 @@ def control_plane(node: Node) -> Handlers:
             admission_rules(node.settings),
             node.settings.leases.query_pending_max,
         ),
+        system=SystemHandlers(node.database, node.settings, node.limits, node.topology_summary()["matching_role"]),
         namespaces=namespace_handlers(node.database, auditor, node.settings),
         auditor=auditor,
         retention=RetentionStore(node.database),

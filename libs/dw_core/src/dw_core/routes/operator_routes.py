@@ -112,9 +112,6 @@ FLEET = (
     control("POST", f"{_QUEUE}/build-ids/drain", "build_id_drain", "Drain a build", request=BuildId),
     control("POST", f"{_QUEUE}/build-ids/resume", "build_id_resume", "Resume a build", request=BuildId),
     control("POST", f"{_QUEUE}/build-ids/promote", "build_id_promote", "Promote a build", request=BuildId),
-    control("GET", "/api/deployments", "deployment_list", "List deployments"),
-    control("GET", "/api/deployments/{deployment}", "deployment_describe", "Describe a deployment"),
-    control("POST", "/api/deployments/{deployment}/{action}", "deployment_command", "Act on a deployment"),
 )
 
 SCHEDULES = (
@@ -148,8 +145,6 @@ SYSTEM = (
     _system("GET", "metrics", "metrics", "Read bounded metrics"),
     _system("POST", "metrics", "metrics_select", "Read selected bounded metrics"),
     _system("GET", "operator-metrics", "operator_metrics", "Read operator metrics"),
-    _system("GET", "operator-dashboard", "operator_dashboard", "Read the operator dashboard"),
-    _system("GET", "prometheus-metrics", "prometheus_metrics", "Read metrics in Prometheus text"),
     _system("GET", "repair", "repair", "Show repair candidates"),
     _system("POST", "repair/pass", "repair_pass", "Run a repair pass"),
     _system("GET", "activity-timeouts", "activity_timeouts", "Show expired activities"),
@@ -159,38 +154,6 @@ SYSTEM = (
     control("GET", "/api/system/audit", "system_audit", "Read the audit trail", principals=ADMINS, namespace=False),
     _system("GET", "external-payload-cleanup", "external_payload_cleanup", "Show payloads that may be removed"),
     _system("POST", "external-payload-cleanup/pass", "external_payload_cleanup_pass", "Remove unreferenced payloads"),
-)
-
-CREDENTIALS = (
-    control("GET", "/api/runtime-credentials", "runtime_credential_list", "List credentials", principals=ADMINS),
-    control(
-        "GET",
-        "/api/runtime-credentials/{credential_id}",
-        "runtime_credential_describe",
-        "Describe a credential",
-        principals=ADMINS,
-    ),
-    control(
-        "PUT",
-        "/api/runtime-credentials/{credential_id}",
-        "runtime_credential_put",
-        "Store a credential",
-        principals=ADMINS,
-    ),
-    control(
-        "DELETE",
-        "/api/runtime-credentials/{credential_id}",
-        "runtime_credential_delete",
-        "Delete a credential",
-        principals=ADMINS,
-    ),
-    control(
-        "POST",
-        "/api/runtime-credentials/{credential_id}/rotate",
-        "runtime_credential_rotate",
-        "Rotate a credential",
-        principals=ADMINS,
-    ),
 )
 
 BYTE_TRANSPORT = (
@@ -219,6 +182,5 @@ OPERATOR_ROUTES: tuple[Route, ...] = (
     *SCHEDULES,
     *SEARCH_ATTRIBUTES,
     *SYSTEM,
-    *CREDENTIALS,
     *BYTE_TRANSPORT,
 )

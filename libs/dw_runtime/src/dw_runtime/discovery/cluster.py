@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from typing import Final
 
 import psycopg
@@ -16,7 +15,7 @@ from dw_core.discovery.fleet import worker_fleet
 from dw_core.discovery.repair import task_repair
 from dw_runtime.discovery.probes import StoreProbe
 from dw_runtime.discovery.readiness import Readiness
-from dw_runtime.discovery.single_flight import SingleFlight
+from dw_runtime.discovery.single_flight import SingleFlights
 from dw_runtime.http.gates import Namespaces
 
 log = structlog.get_logger(__name__)
@@ -43,28 +42,18 @@ class ClusterParts:
             task_dispatch_mode=role["task_dispatch_mode"],
         )
         self._now = readiness.now
-        self._parts: OrderedDict[str, SingleFlight[DynamicParts]] = OrderedDict()
+        self._parts = SingleFlights(self._read, SNAPSHOT_FRESH_SECONDS, kept_max=NAMESPACES_CACHED_MAX)
 
     async def get(self, namespace: str) -> DynamicParts:
         """The state of ``namespace``, at most five seconds old, or up to thirty while a new one is read."""
         blocked = (await self._readiness.refreshed()).blocked
         if blocked is not None:
             return self._blocked(namespace, blocked.blocked_by)
-        state = self._flight(namespace)
+        state = self._parts.of(namespace)
         if state.value is not None and SNAPSHOT_FRESH_SECONDS <= state.age_seconds() < SNAPSHOT_SERVED_SECONDS:
             state.start()
             return state.value
         return await state.fresh()
-
-    def _flight(self, namespace: str) -> SingleFlight[DynamicParts]:
-        known = self._parts.get(namespace)
-        if known is None:
-            known = SingleFlight(lambda: self._read(namespace), SNAPSHOT_FRESH_SECONDS)
-            self._parts[namespace] = known
-            if len(self._parts) > NAMESPACES_CACHED_MAX:
-                self._parts.popitem(last=False)
-        self._parts.move_to_end(namespace)
-        return known
 
     async def _read(self, namespace: str) -> DynamicParts:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
@@ -57,3 +58,29 @@ class SingleFlight(Generic[T]):
             return self.value
         finally:
             self._flight = None
+
+
+class SingleFlights(Generic[T]):
+    """One :class:`SingleFlight` of each name; the ``kept_max`` that were asked for last are remembered."""
+
+    def __init__(
+        self, evaluate: Callable[[str], Awaitable[T]], fresh_seconds: float = 0.0, *, kept_max: int = 64
+    ) -> None:
+        self._evaluate = evaluate
+        self._fresh_seconds = fresh_seconds
+        self._kept_max = kept_max
+        self._flights: OrderedDict[str, SingleFlight[T]] = OrderedDict()
+
+    def of(self, name: str) -> SingleFlight[T]:
+        """The value of ``name``, evaluated or not."""
+        known = self._flights.get(name)
+        if known is None:
+            known = self._flights[name] = SingleFlight(lambda: self._evaluate(name), self._fresh_seconds)
+            if len(self._flights) > self._kept_max:
+                self._flights.popitem(last=False)
+        self._flights.move_to_end(name)
+        return known
+
+    async def get(self, name: str) -> T:
+        """The value of ``name`` while it is fresh, else a new one."""
+        return await self.of(name).fresh()

@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import redis.asyncio as redis
@@ -128,20 +129,30 @@ class Node:
         else:
             callback()
 
+    @property
+    def _queue_wake(self) -> bool:
+        return self.settings.topology.matching_queue_wake and self.placement.queue_wake_default
+
+    def topology_summary(self) -> dict[str, Any]:
+        """What this process says in public about its place in the deployment."""
+        placement = self.placement
+        limits = discovery_limits(self.settings)
+        return summary(placement.shape, placement.process_class, queue_wake=self._queue_wake, limits=limits)
+
     def serve(self, handlers: Handlers, loops: dict[str, Background]) -> Application:
         """Build the shell and the application around the role's handlers; ``loops`` show in ``/livez``."""
         settings = self.settings
         self._loops.update(loops)
         authenticator = build_authenticator(auth_settings(settings))
         capabilities = server_capabilities(capability_options(settings, self.limits))
-        queue_wake = settings.topology.matching_queue_wake and self.placement.queue_wake_default
+        queue_wake = self._queue_wake
         placed = (self.placement.shape, self.placement.process_class)
         discovery = discovery_limits(settings)
         readiness = Readiness(
             store=PostgresProbe(self.database, settings),
             cache=None if self._redis is None else RedisProbe(self._redis),
             auth=authenticator.state(),
-            topology=summary(*placed, queue_wake=queue_wake, limits=discovery),
+            topology=self.topology_summary(),
             default_namespace=settings.topology.default_namespace,
             now=wire_now,
             is_draining=lambda: self.shell is not None and self.shell.draining.is_set(),
