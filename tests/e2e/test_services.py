@@ -341,6 +341,7 @@ async def test_a_query_operation_answers_with_what_the_workflow_says(site: Site)
             workflow_type="caller", workflow_id=f"{queue}-caller", task_queue=queue, input=[site.endpoint, "ask", 39]
         )
         assert await site.control.get_result(asked, timeout=60) == ["completed", 42]
+        assert asked.run_id is not None
         events = await site.events(asked.workflow_id, asked.run_id)
         assert [event["event_type"] for event in events] == ["ServiceCallStarted", "ServiceCallCompleted"]
         assert events[1]["payload"]["resolved_binding_kind"] == "workflow_query"
