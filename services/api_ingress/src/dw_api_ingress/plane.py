@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dw_api_ingress.auditing import Auditor
+from dw_api_ingress.diagnosis import DebugHandlers
 from dw_api_ingress.fleet import FleetHandlers
 from dw_api_ingress.handlers import control_handlers
 from dw_api_ingress.message_streams import MessageStreamHandlers
 from dw_api_ingress.namespaces import namespace_handlers
 from dw_api_ingress.output_streams import OutputStreamHandlers
+from dw_api_ingress.passes import PassHandlers
 from dw_api_ingress.querying import QueryHandlers
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
@@ -27,7 +29,10 @@ from dw_runtime.node.node import Node, new_id
 from dw_runtime.store.audit import AuditTrail
 from dw_runtime.store.reads.activities import ActivityReads
 from dw_runtime.store.reads.builds import Builds
+from dw_runtime.store.reads.debug import DebugReads
 from dw_runtime.store.reads.fleet import FleetReads
+from dw_runtime.store.reads.passes import PassReads
+from dw_runtime.store.reads.probe import PostgresProbe
 from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
 from dw_runtime.store.reads.streams import StreamReads
@@ -50,6 +55,13 @@ def control_plane(node: Node, asking: Asking) -> Handlers:
     auditor = Auditor(AuditTrail(node.database), new_id)
     stale_after = node.settings.workers.stale_after_seconds
     runs = RunReads(node.database, stale_after_seconds=stale_after)
+    redispatch_after = node.settings.recovery.redispatch_after_seconds
+    fleet = FleetHandlers(
+        FleetReads(node.database, stale_after_seconds=stale_after, late_after_seconds=redispatch_after),
+        auditor,
+        admission_rules(node.settings),
+        node.settings.leases.query_pending_max,
+    )
     validator = Validator(
         node.database,
         asking.answers,
@@ -62,16 +74,15 @@ def control_plane(node: Node, asking: Asking) -> Handlers:
         runs=runs,
         activities=ActivityReads(node.database),
         builds=Builds(node.database, stale_after_seconds=stale_after),
-        fleet=FleetHandlers(
-            FleetReads(
-                node.database,
-                stale_after_seconds=stale_after,
-                late_after_seconds=node.settings.recovery.redispatch_after_seconds,
-            ),
+        fleet=fleet,
+        passes=PassHandlers(
+            PassReads(node.database, redispatch_after_seconds=redispatch_after),
+            PostgresProbe(node.database, node.settings),
+            node.pump,
             auditor,
-            admission_rules(node.settings),
-            node.settings.leases.query_pending_max,
+            node.announce,
         ),
+        debug=DebugHandlers(runs, DebugReads(node.database, stale_after_seconds=stale_after), fleet),
         system=SystemHandlers(node.database, node.settings, node.limits, node.topology_summary()["matching_role"]),
         namespaces=namespace_handlers(node.database, auditor, node.settings),
         auditor=auditor,
