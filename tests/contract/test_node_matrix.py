@@ -146,7 +146,7 @@ class Process:
 
     def __init__(self, name: str, role: Role) -> None:
         self.placement = resolve(None, None, name)
-        self._role = role
+        self.app = role.app
 
     async def send(
         self, route: Route, token: str | None = None, version: str | None = None, namespace: str = "default"
@@ -159,7 +159,7 @@ class Process:
             headers |= {WORKER_HEADER: "1.20" if version == "right" else version}
             headers |= {CONTROL_HEADER: "2" if version == "right" else version}
         path = route.path.replace("{", "").replace("}", "")
-        answer = await call(self._role.app, route.method, path, headers=headers)
+        answer = await call(self.app, route.method, path, headers=headers)
         is_worker = route.plane is Plane.WORKER
         assert (WORKER_HEADER in answer.headers, CONTROL_HEADER in answer.headers) == (is_worker, not is_worker)
         return answer

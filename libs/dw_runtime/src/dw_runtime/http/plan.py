@@ -21,21 +21,32 @@ Observe = Callable[[int, float], None]
 
 _NO_PARAMS: Final[Mapping[str, str]] = {}
 _NO_HEADERS: Final[HeaderPairs] = ()
+JSON_TYPE: Final = b"application/json"
 _BODY_METHODS: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
 class Response(NamedTuple):
-    """A finished response: status, complete body, and headers beyond the ones every response has."""
+    """A finished response: status, complete body, its media type, and headers beyond the ones every response has."""
 
     status: int
     body: bytes
     headers: HeaderPairs
+    content_type: bytes = JSON_TYPE
 
 
 class ResponsePlan:
     """How the responses of a plane (and, for a route, of its operation) are finished."""
 
-    __slots__ = ("_bare", "_envelope", "compression_min_bytes", "is_task_poll", "observe", "plane", "version_header")
+    __slots__ = (
+        "_bare",
+        "_content_type",
+        "_envelope",
+        "compression_min_bytes",
+        "is_task_poll",
+        "observe",
+        "plane",
+        "version_header",
+    )
 
     def __init__(
         self,
@@ -45,7 +56,9 @@ class ResponsePlan:
         observe: Observe,
         operation: str | None = None,
         is_task_poll: bool = False,
+        media_type: str = "application/json",
     ) -> None:
+        self._content_type = media_type.encode()
         self.plane = plane
         self.observe = observe
         self.is_task_poll = is_task_poll
@@ -59,7 +72,7 @@ class ResponsePlan:
         """The response for a handler's answer."""
         body = reply.body if type(reply.body) is bytes else encode_json(reply.body)
         headers = tuple((name.encode(), value.encode()) for name, value in reply.headers) if reply.headers else ()
-        return Response(reply.status, self._envelope.wrap(body, params), headers)
+        return Response(reply.status, self._envelope.wrap(body, params), headers, self._content_type)
 
     def refuse(self, problem: Problem, params: Mapping[str, str] = _NO_PARAMS, headers: HeaderPairs = ()) -> Response:
         """The response for a refusal, from whichever gate or handler."""
@@ -89,6 +102,7 @@ class RoutePlan(ResponsePlan):
             observe=observe,
             operation=route.operation,
             is_task_poll=route.plane is Plane.WORKER and route.is_poll,
+            media_type=route.media_type,
         )
         self.route = route
         self.handler = handler

@@ -48,7 +48,6 @@ ANONYMOUS: Final = Principal(subject="anonymous", role="", method="none")
 
 _UNROUTED: Final = "unrouted"
 _NO_PARAMS: Final[Mapping[str, str]] = {}
-_CONTENT_TYPE: Final = (b"content-type", b"application/json")
 _GZIPPED: Final = ((b"content-encoding", b"gzip"), (b"vary", b"accept-encoding"))
 _CLOSE: Final = ((b"connection", b"close"),)
 
@@ -242,7 +241,7 @@ class Shell:
     async def _send(
         self, send: Send, scope: Scope, headers: RawHeaders, plan: ResponsePlan, response: Response, ident: str
     ) -> None:
-        status, body, extra = response
+        status, body, extra, content_type = response
         if (
             len(body) >= plan.compression_min_bytes
             and self._settings.compression_enabled
@@ -257,7 +256,7 @@ class Shell:
                 "type": "http.response.start",
                 "status": status,
                 "headers": [
-                    _CONTENT_TYPE,
+                    (b"content-type", content_type),
                     (b"content-length", b"%d" % len(body)),
                     plan.version_header,
                     (b"x-request-id", ident.encode()),
