@@ -171,7 +171,6 @@ REFUSALS: dict[str, tuple[str, ...]] = {
     "workflow_run_archive": ("instance_not_found", "run_not_found"),
     "workflow_run_cancel": ("instance_not_found", "run_not_active", "run_not_found"),
     "workflow_run_debug": ("instance_not_found", "run_not_found"),
-    "workflow_run_debug": ("instance_not_found", "run_not_found"),
     "workflow_run_describe": ("instance_not_found", "run_not_found"),
     "workflow_run_nexus_operations": ("instance_not_found", "run_not_found"),
     "workflow_run_observation": ("instance_not_found", "run_not_found"),
