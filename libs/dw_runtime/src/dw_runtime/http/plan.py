@@ -112,5 +112,5 @@ class RoutePlan(ResponsePlan):
         carries_bytes = route.plane is Plane.CONTROL and not route.version_gate
         takes_body = route.method in _BODY_METHODS or route.request is not None
         self.takes_json = takes_body and not carries_bytes
-        self.decoder = BodyDecoder(route.request)
+        self.decoder = BodyDecoder(route.request, is_strict=route.plane is Plane.CONTROL)
         self.is_hosted = not missing_roles(placement, route)
