@@ -19,6 +19,7 @@ from dw_core.routes.matching import Matched, MethodNotAllowed, NotFound
 from dw_core.routes.route import Plane, Route
 from dw_core.topology.placement import Placement
 from dw_runtime.auth.authenticator import Authenticator, KeysUnknown
+from dw_runtime.http.admission import RequestAdmission, RequestLimits
 from dw_runtime.http.body import ClientGone, Receive, check_media_type, has_body, read_body
 from dw_runtime.http.call import Call, Handler, Handlers, Principal, Reply
 from dw_runtime.http.compression import accepts_gzip, gzip
@@ -62,6 +63,7 @@ class ShellSettings(msgspec.Struct, frozen=True, kw_only=True):
     compression_enabled: bool = True
     slow_request_seconds: float = 2.0
     trusts_forwarded: bool = False
+    request_limits: RequestLimits = RequestLimits()
 
 
 class Shell:
@@ -94,6 +96,7 @@ class Shell:
         self._gate = gate
         self._namespaces = namespaces
         self._settings = settings
+        self._admission = RequestAdmission(settings.request_limits)
         self._idle = asyncio.Event()
         self._plans = {
             route.name: RoutePlan(
@@ -195,6 +198,9 @@ class Shell:
                 draining=self.draining,
                 address=client_address(scope.get("client"), headers if self._settings.trusts_forwarded else None),
             )
+            if plan.is_counted and self._admission.is_limited:
+                with self._admission.admitted(namespace):
+                    return plan.finish(await plan.handler(call), params)
             return plan.finish(await _handle(plan, plan.handler, call, receive), params)
         except Problem as problem:
             if problem.reason == "backend_unavailable":

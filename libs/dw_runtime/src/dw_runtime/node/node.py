@@ -28,6 +28,7 @@ from dw_runtime.discovery.cluster import ClusterParts
 from dw_runtime.discovery.handlers import discovery_handlers
 from dw_runtime.discovery.readiness import Readiness
 from dw_runtime.discovery.redis_probe import RedisProbe
+from dw_runtime.http.admission import RequestLimits
 from dw_runtime.http.application import Application
 from dw_runtime.http.call import Handlers
 from dw_runtime.http.shell import Shell, ShellSettings
@@ -195,6 +196,10 @@ class Node:
                 default_namespace=settings.topology.default_namespace,
                 max_body_bytes=self.limits.max_payload_bytes,
                 compression_enabled=settings.protocol.compression_enabled,
+                request_limits=RequestLimits(
+                    per_minute=settings.admission.namespace_requests_per_minute,
+                    at_a_time=settings.admission.namespace_requests_at_a_time,
+                ),
                 trusts_forwarded=settings.auth.trust_forwarded_attribution_headers,
             ),
         )
