@@ -140,6 +140,7 @@ REFUSALS: dict[str, tuple[str, ...]] = {
         "worker_not_registered",
     ),
     "workflow_cancel": ("instance_not_found", "run_not_active", "run_not_found"),
+    "workflow_debug": ("instance_not_found", "run_not_found"),
     "workflow_describe": ("instance_not_found", "run_not_found"),
     "workflow_history": ("instance_not_found", "invalid_page_token", "run_not_found"),
     "workflow_history_export": ("instance_not_found", "run_not_found"),
