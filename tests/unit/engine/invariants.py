@@ -47,7 +47,7 @@ BY_ITS_CODE = {"WorkflowCompleted", "WorkflowFailed", "WorkflowContinuedAsNew"}
 """Ends that a completion has brought: what arrived during its lease, and only it, is in no history."""
 CHILD_OUTCOMES = {"ChildRunCompleted", "ChildRunFailed", "ChildRunCancelled", "ChildRunTerminated"}
 GROUPED = {"ActivityScheduled", "TimerScheduled", "ChildWorkflowScheduled", "ConditionWaitOpened"}
-AFTER_THE_END = {"UpdateCompleted", "ParentClosePolicyApplied"}
+AFTER_THE_END = {"UpdateCompleted", "ParentClosePolicyApplied", "ArchiveRequested", "WorkflowArchived"}
 CALLS: dict[str, tuple[str, tuple[str, ...], set[str]]] = {
     "ActivityScheduled": ("Activity", ("activity_type",), OUTCOMES),
     "TimerScheduled": ("Timer", ("delay_seconds", "fire_at"), TIMER_OUTCOMES),

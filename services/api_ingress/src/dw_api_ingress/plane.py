@@ -28,6 +28,7 @@ from dw_runtime.node.limits import admission_rules
 from dw_runtime.node.node import Node, new_id
 from dw_runtime.store.audit import AuditTrail
 from dw_runtime.store.reads.activities import ActivityReads
+from dw_runtime.store.reads.attributes import AttributeReads
 from dw_runtime.store.reads.builds import Builds
 from dw_runtime.store.reads.fleet import FleetReads
 from dw_runtime.store.reads.queries import QueryReads
@@ -35,6 +36,7 @@ from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
 from dw_runtime.store.reads.streams import StreamReads
 from dw_runtime.store.reads.updates import UpdateReads
+from dw_runtime.store.reads.visibility import Listing
 
 
 def control_plane(node: Node) -> Handlers:
@@ -66,6 +68,8 @@ def control_plane(node: Node) -> Handlers:
     )
     return control_handlers(
         runs=runs,
+        listing=Listing(node.database, stale_after_seconds=stale_after),
+        attributes=AttributeReads(node.database),
         activities=ActivityReads(node.database),
         builds=Builds(node.database, stale_after_seconds=stale_after),
         fleet=FleetHandlers(

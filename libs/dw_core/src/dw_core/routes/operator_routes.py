@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from dw_core.protocol.requests_control import BuildId, NamespaceCreate, NamespaceUpdate, RetentionPass
+from dw_core.protocol.requests_control import (
+    BuildId,
+    NamespaceCreate,
+    NamespaceUpdate,
+    RetentionPass,
+    SearchAttributeCreate,
+)
 from dw_core.protocol.requests_services import (
     CatalogueUpdate,
     EndpointCreate,
@@ -129,7 +135,13 @@ SCHEDULES = (
 
 SEARCH_ATTRIBUTES = (
     control("GET", "/api/search-attributes", "search_attribute_list", "List search attributes"),
-    control("POST", "/api/search-attributes", "search_attribute_create", "Register a search attribute"),
+    control(
+        "POST",
+        "/api/search-attributes",
+        "search_attribute_create",
+        "Register a search attribute",
+        request=SearchAttributeCreate,
+    ),
     control(
         "DELETE", "/api/search-attributes/{attribute_name}", "search_attribute_delete", "Remove a search attribute"
     ),

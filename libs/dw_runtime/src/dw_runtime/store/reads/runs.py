@@ -1,4 +1,4 @@
-"""Runs: one by name, those of a workflow id, those of a namespace by page, and their history."""
+"""Runs: one by name, those of a workflow id, and their history."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from dw_runtime.store.reads.rows import (
     DescribedRun,
     HistoryPage,
     InstanceRun,
-    ListedRun,
-    Position,
     Summary,
     TerminalEvent,
 )
@@ -68,20 +66,6 @@ class RunReads:
                 run=_decode_run(run), business_key=business_key, is_current=is_current, is_supported=is_supported
             )
             for is_current, run, business_key, is_supported in rows
-        ]
-
-    async def page(
-        self, namespace: str, *, workflow_type: str | None, bucket: str | None, after: Position | None, size: int
-    ) -> list[ListedRun]:
-        """At most ``size`` runs behind ``after``, newest first; ``bucket`` is running, completed or failed."""
-        started_at = "infinity" if after is None else after.started_at.isoformat()
-        run_id = "" if after is None else after.run_id
-        rows = await self._database.read(
-            "list_runs", namespace, workflow_type, bucket, started_at, run_id, size, self._stale_after_seconds
-        )
-        return [
-            ListedRun(summary=_decode_summary(summary), status=status, is_supported=is_supported)
-            for summary, status, is_supported in rows
         ]
 
     async def history_bytes(self, namespace: str, workflow_id: str, run_id: str) -> int:
