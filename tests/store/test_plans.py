@@ -300,7 +300,7 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "list_namespaces": (),
     "describe_namespace": ("default",),
     "describe_run": ("seed-1", "w-1", None, 60),
-    "list_instance_runs": ("seed-1", "w-1", 60),
+    "list_instance_runs": ("seed-1", "w-1", 60, 0, 201),
     "set_drain": ("seed-1", "queue-1", "", "draining"),
     "list_builds": ("seed-1", "queue-1", 60),
     "describe_activity": ("seed-1", "w-1", "type-1"),

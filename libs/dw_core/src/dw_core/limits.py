@@ -117,7 +117,7 @@ VISIBILITY_ALTERNATIVES_MAX = 8
 VISIBILITY_VALUES_MAX = 100
 """A visibility query: its characters, its terms, its alternatives (joined by OR), values of one list (§11)."""
 
-VISIBILITY_SCAN_MAX = 20_000
+VISIBILITY_SCAN_MAX = 10_000
 """Runs that one page of a listing looks at; a page may be shorter for it and still have a next one."""
 
 LOCAL_ATTEMPTS_MAX = 100

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 
 from dw_api_ingress.cursors import decode_page_token, encode_page_token
-from dw_api_ingress.queries import page_size, status_bucket
+from dw_api_ingress.queries import page_size, status_bucket, whole_number
 from dw_api_ingress.run_documents import described, listed, of_instance
 from dw_core.visibility.conditions import STATUSES, Conditions, read_conditions
 from dw_core.visibility.query import check_length, looks_like_predicates, parse
@@ -17,6 +17,8 @@ from dw_runtime.store.reads.visibility import Listing
 
 PAGE_SIZE_DEFAULT = 50
 PAGE_SIZE_MAX = 200
+RUNS_MAX = 500
+RUN_NUMBER_MAX = 2**31 - 1
 
 
 class ListingHandlers:
@@ -61,10 +63,23 @@ class ListingHandlers:
         return alternatives
 
     async def runs(self, call: Call) -> Reply:
-        """Every run of a workflow id, oldest first."""
+        """The runs of a workflow id, oldest first; one with very many is read by page.
+
+        ``run_count`` counts them all. The token of the next page is the number of the last run on this one.
+        """
         workflow_id = call.params["workflow_id"]
-        rows = await self._runs.of_instance(call.namespace, workflow_id)
-        return Reply({"workflow_id": workflow_id, "run_count": len(rows), "runs": [of_instance(row) for row in rows]})
+        size = page_size(call.query, default=RUNS_MAX, maximum=RUNS_MAX)
+        after = whole_number(call.query, "next_page_token", default=0, maximum=RUN_NUMBER_MAX)
+        count, rows = await self._runs.of_instance(call.namespace, workflow_id, after_number=after, size=size + 1)
+        more = rows[size - 1].run.run_number if len(rows) > size else None
+        return Reply(
+            {
+                "workflow_id": workflow_id,
+                "run_count": count,
+                "runs": [of_instance(row) for row in rows[:size]],
+                "next_page_token": None if more is None else str(more),
+            }
+        )
 
     async def describe(self, call: Call) -> Reply:
         """The run of the path, or the current one."""

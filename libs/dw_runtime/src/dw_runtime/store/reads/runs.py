@@ -56,16 +56,24 @@ class RunReads:
             terminal_event=None if terminal is None else _decode_terminal(terminal),
         )
 
-    async def of_instance(self, namespace: str, workflow_id: str) -> list[InstanceRun]:
-        """Every run of a workflow id, oldest first; raises ``Problem`` ``instance_not_found``."""
-        rows = await self._database.read("list_instance_runs", namespace, workflow_id, self._stale_after_seconds)
+    async def of_instance(
+        self, namespace: str, workflow_id: str, *, after_number: int, size: int
+    ) -> tuple[int, list[InstanceRun]]:
+        """How many runs a workflow id has, and at most ``size`` behind a run number, oldest first.
+
+        Raises ``Problem`` ``instance_not_found``.
+        """
+        rows = await self._database.read(
+            "list_instance_runs", namespace, workflow_id, self._stale_after_seconds, after_number, size
+        )
         if not rows:
             raise instance_not_found(workflow_id)
-        return [
+        return rows[0][0], [
             InstanceRun(
                 run=_decode_run(run), business_key=business_key, is_current=is_current, is_supported=is_supported
             )
-            for is_current, run, business_key, is_supported in rows
+            for _, is_current, run, business_key, is_supported in rows
+            if run is not None
         ]
 
     async def history_bytes(self, namespace: str, workflow_id: str, run_id: str) -> int:

@@ -25,15 +25,25 @@ LEFT JOIN workflow_run_summaries s ON s.run_id = r.run_id
 WHERE i.namespace = $1 AND i.workflow_id = $2;
 
 -- name: list_instance_runs
--- The runs of one workflow id, oldest first: $1 namespace, $2 workflow id, $3 seconds of worker silence.
+-- A page of the runs of one workflow id, oldest first: $1 namespace, $2 workflow id, $3 seconds of worker silence,
+-- $4 the run number behind which to begin, $5 rows. A row with nulls says only how many runs there are.
+WITH counted AS MATERIALIZED (
+    SELECT count(*) AS runs FROM workflow_runs c WHERE c.namespace = $1 AND c.workflow_id = $2
+)
 SELECT
+    (SELECT c.runs FROM counted c),
     r.run_id = i.current_run_id,
     row_to_json(r)::text,
-    s.business_key,
+    (SELECT s.business_key FROM workflow_run_summaries s WHERE s.run_id = r.run_id),
     dw_is_supported(r.namespace, r.queue, r.compatibility, $3::integer)
 FROM workflow_instances i
-JOIN workflow_runs r ON r.namespace = i.namespace AND r.workflow_id = i.workflow_id
-LEFT JOIN workflow_run_summaries s ON s.run_id = r.run_id
+LEFT JOIN LATERAL (
+    SELECT w.*
+    FROM workflow_runs w
+    WHERE w.namespace = i.namespace AND w.workflow_id = i.workflow_id AND w.run_number > $4::integer
+    ORDER BY w.run_number
+    LIMIT $5::integer
+) r ON true
 WHERE i.namespace = $1 AND i.workflow_id = $2
 ORDER BY r.run_number;
 
