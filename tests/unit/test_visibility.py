@@ -128,7 +128,8 @@ def test_terms_of_one_field_are_taken_together() -> None:
 
 
 def test_attributes_are_compared_as_what_they_are() -> None:
-    text = "Customer = a AND Count IN (1, 2) AND Amount >= 1.5 AND NOT IsVip AND Due < '1970-01-01T00:00:01Z' AND Tags != x"
+    numbers = "Count IN (1, 2) AND Amount >= 1.5"
+    text = f"Customer = a AND {numbers} AND NOT IsVip AND Due < '1970-01-01T00:00:01Z' AND Tags != x"
     assert read_conditions(parse(text)[0], TYPES).attributes == [
         Attribute(name="Customer", texts=["a"]),
         Attribute(name="Count", numbers=[1, 2]),

@@ -509,7 +509,7 @@ class Engine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 2), data=st.data())
     def operate(self, number: int, data: st.DataObject) -> None:
-        """An operator ends, archives or repairs a run, or asks it to cancel itself; or a worker of some build registers."""
+        """An operator ends, archives or repairs a run, or asks it to cancel itself; or a worker registers."""
         fields: dict[str, Any] = {
             "namespace": NAMESPACE,
             "workflow_id": f"w{number}",

@@ -48,4 +48,6 @@ def gate_reasons(route: Route) -> frozenset[str]:
         found.add("workflow_v2_blocked")
     if route.namespace_gate:
         found.add("namespace_not_found")
+        if route.plane is Plane.CONTROL and not route.is_poll:
+            found |= {"namespace_request_rate_exhausted", "namespace_request_concurrency_exhausted"}
     return frozenset(found)

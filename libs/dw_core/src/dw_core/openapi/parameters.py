@@ -38,6 +38,9 @@ def paged(maximum: int) -> tuple[QueryParameter, ...]:
 
 
 _STATUS = QueryParameter(name="status", summary="Only those.", choices=("running", "completed", "failed"))
+_PREVIEW = QueryParameter(
+    name="include_last_event_payload", summary="Whether to show the beginning of the last event.", kind="boolean"
+)
 _LIMIT = QueryParameter(name="limit", summary="How many are looked at.", kind="integer", minimum=1, maximum=100)
 
 PARAMETERS: dict[str, tuple[QueryParameter, ...]] = {
@@ -56,6 +59,9 @@ PARAMETERS: dict[str, tuple[QueryParameter, ...]] = {
         QueryParameter(name="status", summary="Only those.", choices=("active", "draining", "stale")),
     ),
     "task_queue_list": paged(1000),
+    "workflow_debug": (_PREVIEW,),
+    "workflow_run_debug": (_PREVIEW,),
+    "system_activity_timeouts": (_LIMIT,),
     "system_retention": (_LIMIT,),
     "system_audit": (
         *paged(1000),

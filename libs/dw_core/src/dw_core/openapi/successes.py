@@ -15,6 +15,8 @@ SUCCESSES: dict[str, tuple[int, ...]] = {
     "service_operation_create": (201,),
     "service_operation_execute": (200, 409),
     "system_health": (200, 503),
+    "system_activity_timeout_pass": (200, 207),
+    "system_repair_pass": (200, 207),
     "worker_register": (201,),
     "worker_session_create": (200, 201),
     "workflow_request_cancellation": (200, 202),

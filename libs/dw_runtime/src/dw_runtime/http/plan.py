@@ -91,7 +91,7 @@ _IDENTITY_REASONS: Final = frozenset({"unauthorized", "forbidden"})
 class RoutePlan(ResponsePlan):
     """A route with its decoder, its handler on this node, and whether the node hosts it."""
 
-    __slots__ = ("decoder", "handler", "is_hosted", "is_worker", "principals", "route", "takes_json")
+    __slots__ = ("decoder", "handler", "is_counted", "is_hosted", "is_worker", "principals", "route", "takes_json")
 
     def __init__(
         self, route: Route, placement: Placement, handler: Handler | None, *, capabilities: bytes, observe: Observe
@@ -112,5 +112,7 @@ class RoutePlan(ResponsePlan):
         carries_bytes = route.plane is Plane.CONTROL and not route.version_gate
         takes_body = route.method in _BODY_METHODS or route.request is not None
         self.takes_json = takes_body and not carries_bytes
-        self.decoder = BodyDecoder(route.request)
+        self.decoder = BodyDecoder(route.request, is_strict=route.plane is Plane.CONTROL)
+        # Polls wait by design, and workers are held back by the caps of their queues.
+        self.is_counted = route.plane is Plane.CONTROL and route.namespace_gate and not route.is_poll
         self.is_hosted = not missing_roles(placement, route)
