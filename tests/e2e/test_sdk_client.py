@@ -19,9 +19,9 @@ from tests.e2e.conftest import Planes
 from tests.harness.servers import TOKEN
 
 UNADVERTISED = {
-    "archive_workflow", "backfill_schedule", "create_schedule", "create_search_attribute", "delete_schedule",
-    "delete_search_attribute", "describe_schedule", "get_schedule_handle", "get_schedule_history",
-    "iter_schedule_history", "list_schedules", "list_search_attributes", "pause_schedule", "redrive_workflow",
+    "backfill_schedule", "create_schedule", "delete_schedule",
+    "describe_schedule", "get_schedule_handle", "get_schedule_history",
+    "iter_schedule_history", "list_schedules", "pause_schedule", "redrive_workflow",
     "resume_schedule", "send_webhook_bridge_event", "set_namespace_external_storage", "test_external_storage",
     "trigger_schedule", "update_schedule",
     "cancellation_scope_boundary_on_claim", "open_cancellation_scope_on_claim", "prepared_local_activity_operation",

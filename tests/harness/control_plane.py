@@ -35,10 +35,12 @@ from dw_runtime.pump.replies import settle
 from dw_runtime.settings import load
 from dw_runtime.store.audit import AuditTrail
 from dw_runtime.store.database import Database
+from dw_runtime.store.reads.attributes import AttributeReads
 from dw_runtime.store.reads.namespaces import NamespaceCache, NamespaceReads
 from dw_runtime.store.reads.probe import PostgresProbe
 from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
+from dw_runtime.store.reads.visibility import Listing
 from dw_runtime.telemetry.metrics import Metrics
 
 
@@ -169,6 +171,8 @@ async def control_plane(
             placement=resolve(None, None, "standalone"),
             handlers=control_handlers(
                 runs=runs,
+                listing=Listing(database, stale_after_seconds=settings.workers.stale_after_seconds),
+                attributes=AttributeReads(database),
                 namespaces=namespace_handlers(database, auditor, settings),
                 auditor=auditor,
                 pump=pump,

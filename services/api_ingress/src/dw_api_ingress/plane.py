@@ -28,6 +28,7 @@ from dw_runtime.node.limits import admission_rules
 from dw_runtime.node.node import Node, new_id
 from dw_runtime.store.audit import AuditTrail
 from dw_runtime.store.reads.activities import ActivityReads
+from dw_runtime.store.reads.attributes import AttributeReads
 from dw_runtime.store.reads.builds import Builds
 from dw_runtime.store.reads.debug import DebugReads
 from dw_runtime.store.reads.fleet import FleetReads
@@ -37,6 +38,7 @@ from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
 from dw_runtime.store.reads.streams import StreamReads
 from dw_runtime.store.reads.updates import UpdateReads
+from dw_runtime.store.reads.visibility import Listing
 
 
 def control_plane(node: Node, asking: Asking) -> Handlers:
@@ -72,6 +74,8 @@ def control_plane(node: Node, asking: Asking) -> Handlers:
     )
     return control_handlers(
         runs=runs,
+        listing=Listing(node.database, stale_after_seconds=stale_after),
+        attributes=AttributeReads(node.database),
         activities=ActivityReads(node.database),
         builds=Builds(node.database, stale_after_seconds=stale_after),
         fleet=fleet,

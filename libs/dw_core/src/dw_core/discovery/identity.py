@@ -84,7 +84,7 @@ def capabilities(*, compression: bool) -> dict[str, Any]:
         "schedules": False,
         "schedule_jitter": False,
         "schedule_max_runs": False,
-        "search_attributes": False,
+        "search_attributes": True,
         "history_export": True,
         "history_retention": True,
         "continue_as_new": True,

@@ -22,7 +22,9 @@ CLOSINGS: Final = {
     "WorkflowContinuedAsNew": ("completed", "continued"),
 }
 """The event that ends a run, with the status and the reason that the run then has."""
-AFTER_THE_END: Final = frozenset({"UpdateCompleted", "ParentClosePolicyApplied"})
+AFTER_THE_END: Final = frozenset(
+    {"UpdateCompleted", "ParentClosePolicyApplied", "ArchiveRequested", "WorkflowArchived"}
+)
 """What may follow it in a history."""
 
 

@@ -9,6 +9,7 @@ SUCCESSES: dict[str, tuple[int, ...]] = {
     "message_stream_append": (200, 202),
     "namespace_create": (201,),
     "ready": (200, 503),
+    "search_attribute_create": (201,),
     "service_create": (201,),
     "service_endpoint_create": (201,),
     "service_operation_create": (201,),
