@@ -17,6 +17,8 @@ from dw_api_ingress.output_streams import OutputStreamHandlers
 from dw_api_ingress.querying import QueryHandlers
 from dw_api_ingress.repairing import RepairHandlers
 from dw_api_ingress.retention import RetentionHandlers
+from dw_api_ingress.schedule_listing import ScheduleListing
+from dw_api_ingress.schedules import ScheduleHandlers
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
 from dw_api_ingress.signaling import SignalHandlers
@@ -49,6 +51,7 @@ def control_handlers(
     system: SystemHandlers | None = None,
     updates: UpdateHandlers | None = None,
     retention: RetentionStore | None = None,
+    schedules: tuple[ScheduleHandlers, ScheduleListing] | None = None,
     wait_for_history: WaitForHistory | None = None,
     messages: MessageStreamHandlers | None = None,
     outputs: OutputStreamHandlers | None = None,
@@ -57,7 +60,7 @@ def control_handlers(
 
     ``new_id`` draws ULIDs for runs and commands. ``wait_for_history`` waits for news of a run at most some seconds;
     without it a held history read looks again twice per second. Without ``queries``, ``activities``, ``builds``,
-    ``updates``, ``messages``, ``outputs`` or ``services`` their routes answer 501.
+    ``updates``, ``messages``, ``outputs``, ``schedules`` or ``services`` their routes answer 501.
     """
     start = StartHandlers(pump, limits, new_id)
     signals = SignalHandlers(pump, runs, limits, new_id)
@@ -73,6 +76,7 @@ def control_handlers(
     return {
         **asking,
         **({} if services is None else auditor.recorded(_service_handlers(*services))),
+        **({} if schedules is None else _schedules(*schedules, auditor)),
         **({} if retention is None else _retention(retention, auditor)),
         **updating,
         **({} if messages is None else messages.by_route()),
@@ -101,6 +105,10 @@ def control_handlers(
         **auditor.recorded(namespaces.by_route()),
         "system_audit": AuditHandlers(auditor.trail).page,
     }
+
+
+def _schedules(changes: ScheduleHandlers, reads: ScheduleListing, auditor: Auditor) -> Handlers:
+    return {**auditor.recorded(changes.by_route()), **reads.by_route()}
 
 
 def _service_handlers(catalogue: CatalogueHandlers, calls: ServiceCallHandlers) -> Handlers:

@@ -10,6 +10,8 @@ from dw_api_ingress.message_streams import MessageStreamHandlers
 from dw_api_ingress.namespaces import namespace_handlers
 from dw_api_ingress.output_streams import OutputStreamHandlers
 from dw_api_ingress.querying import QueryHandlers, QuerySettings
+from dw_api_ingress.schedule_listing import ScheduleListing
+from dw_api_ingress.schedules import ScheduleHandlers
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
 from dw_api_ingress.service_results import watch_calls
@@ -26,6 +28,7 @@ from dw_core.services.wakes import SERVICE_RESULTS
 from dw_runtime.http.call import Handlers
 from dw_runtime.node.limits import admission_rules
 from dw_runtime.node.node import Node, new_id
+from dw_runtime.pump.fires import FireRunner
 from dw_runtime.store.audit import AuditTrail
 from dw_runtime.store.reads.activities import ActivityReads
 from dw_runtime.store.reads.builds import Builds
@@ -33,6 +36,7 @@ from dw_runtime.store.reads.fleet import FleetReads
 from dw_runtime.store.reads.queries import QueryReads
 from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
+from dw_runtime.store.reads.schedules import ScheduleReads
 from dw_runtime.store.reads.streams import StreamReads
 from dw_runtime.store.reads.updates import UpdateReads
 
@@ -95,6 +99,16 @@ def control_plane(node: Node) -> Handlers:
             settings=_query_settings(node),
             announce=node.announce,
             new_id=new_id,
+        ),
+        schedules=(
+            ScheduleHandlers(
+                auditor,
+                FireRunner(node.database, node.pump, node.metrics, new_id),
+                node.limits,
+                new_id,
+                holder=node.holder,
+            ),
+            ScheduleListing(ScheduleReads(node.database)),
         ),
         services=(
             CatalogueHandlers(node.database, auditor, new_id),

@@ -114,6 +114,23 @@ REASONS: dict[str, int] = {
     # namespaces
     "namespace_already_exists": 409,
     "name_reserved": 409,
+    # schedules
+    "schedule_not_found": 404,
+    "schedule_already_exists": 409,
+    "invalid_schedule_spec": 422,
+    "invalid_cron_expression": 422,
+    "invalid_time_range": 422,
+    "invalid_after_sequence": 422,
+    "memo_too_large": 422,
+    "trigger_failed": 500,
+    "unsupported_schedule_list_filter": 422,
+    "invalid_schedule_visibility_query": 422,
+    "unsupported_schedule_visibility_predicate": 422,
+    "unsupported_schedule_visibility_field": 422,
+    "malformed_schedule_page_token": 400,
+    "schedule_page_token_namespace_mismatch": 403,
+    "schedule_page_token_filter_mismatch": 409,
+    "stale_schedule_page_token": 409,
     # services
     "endpoint_not_found": 404,
     "service_not_found": 404,
