@@ -76,7 +76,7 @@ def test_a_clock_that_keeps_up_fires_every_occurrence(offset: int, jitter: int) 
     spec = read_spec({"intervals": [{"every": "PT7S"}], "cron_expressions": ["* * * * *"]})
     now = NOW + timedelta(seconds=offset)
     expected = [one.at for one in spec.between(now + timedelta(microseconds=1), now + timedelta(minutes=3))]
-    fired = []
+    fired: list[datetime] = []
     behind = now
     while len(fired) < len(expected):
         due = spec.next_due(behind, now, jitter, "s")
