@@ -18,6 +18,7 @@ import hypothesis
 import pytest
 
 from dw_runtime.process import StartupError
+from tests.harness.answers import AnswerWatch
 from tests.harness.databases import copied_database, drop_database, template_name
 from tests.harness.stores import Stores, StoresUnavailable, running_stores
 
@@ -25,6 +26,17 @@ UNIT = Path(__file__).parent / "unit"
 
 hypothesis.settings.register_profile("dw", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("dw")
+
+
+@pytest.fixture(autouse=True)
+def documented_answers() -> Iterator[None]:
+    """Fail a test in which a route has answered what its document does not say."""
+    watch = AnswerWatch()
+    with watch:
+        yield
+    assert not watch.undocumented, (
+        f"answers that no document knows (see tests/harness/answers.py): {sorted(watch.undocumented)}"
+    )
 
 
 class SharedStores:

@@ -65,7 +65,13 @@ def check(database_url: str, queue: str, ledger: Ledger, *, complete: bool) -> i
     with psycopg.connect(database_url, cursor_factory=psycopg.RawCursor) as connection:
         rows = connection.execute(_ROWS["runs"].encode(), (queue,)).fetchall()
         gaps = connection.execute(_ROWS["gaps"].encode()).fetchall()
+        calls = connection.execute(_ROWS["service_calls"].encode()).fetchall()
+        waiters = connection.execute(_ROWS["waiters"].encode()).fetchall()
     assert gaps == [], f"38: positions have gaps: {gaps}"
+    assert waiters == [], f"nobody waits for a call that has ended: {waiters}"
+    per_caller = Counter(caller for caller, _, _ in calls)
+    assert all(count == 1 for count in per_caller.values()), "a run calls once, however often it says so"
+    assert not complete or {(status, outcome) for _, status, outcome in calls} <= {("completed", "completed")}
     instances: Counter[str] = Counter()
     found: dict[str, Found] = {}
     for row in rows:

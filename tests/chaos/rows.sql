@@ -24,6 +24,17 @@ LEFT JOIN workflow_stream_messages m USING (namespace, workflow_id, stream_name)
 GROUP BY s.namespace, s.workflow_id, s.stream_name
 HAVING count(m.position) <> max(s.last_position) OR COALESCE(max(m.position), 0) <> max(s.last_position);
 
+-- name: service_calls
+-- Every service call that a run has made: its caller, status and outcome.
+SELECT c.caller_run_id, c.status, c.outcome FROM workflow_service_calls c;
+
+-- name: waiters
+-- Runs that are still to be told of the end of a call that has ended.
+SELECT w.run_id, w.service_call_id
+FROM workflow_service_waiters w
+LEFT JOIN workflow_service_calls c ON c.service_call_id = w.service_call_id AND c.closed_at IS NULL
+WHERE c.service_call_id IS NULL;
+
 -- name: open_runs
 -- How many runs of a queue are still open.
 SELECT count(*) FROM workflow_runs r WHERE r.queue = $1 AND r.closed_at IS NULL;

@@ -16,7 +16,7 @@ from tests.chaos.checker import check, open_runs
 from tests.chaos.client import Client, Cut, exchange
 from tests.chaos.cluster import LEASE_SECONDS, Cluster
 from tests.chaos.proxy import Proxy
-from tests.chaos.workers import QUEUE, RUNS_OF_A_WORKFLOW, SIGNALS, WORKFLOW_TYPE, Ledger, Worker
+from tests.chaos.workers import CATALOGUE, QUEUE, RUNS_OF_A_WORKFLOW, SIGNALS, WORKFLOW_TYPE, Ledger, Worker
 from tests.harness.databases import migrated_database
 from tests.harness.waiting import eventually
 
@@ -50,7 +50,11 @@ class Load:
         return len(self.ledger.tasks) + len(self.ledger.attempts)
 
     async def _start(self) -> None:
-        """Start the first runs, then as many as keep the workers busy until the faults are over."""
+        """Fill the catalogue, start the first runs, then as many as keep the workers busy until the faults are over."""
+        for path, entry in CATALOGUE:
+            answer = await self._control.send("catalogue", path, entry)
+            if answer.status not in (201, 409):
+                self.ledger.unexpected.append(f"catalogue {answer.status} {answer.body}")
         while self.started < self._runs or not self.is_enough:
             await eventually(self._has_room, "there is room for one more run", 90)
             body = {"workflow_id": f"chaos-{self.started}", "workflow_type": WORKFLOW_TYPE, "task_queue": QUEUE}

@@ -1,4 +1,5 @@
-"""A workflow that fans out and in, sleeps, has a child, waits for signals, and workers that run it badly."""
+"""A workflow that fans out and in, sleeps, has a child, calls a service, waits for signals, and workers that run it
+badly."""
 
 from __future__ import annotations
 
@@ -19,8 +20,23 @@ OUTCOMES = ("ActivityCompleted", "ActivityFailed", "ActivityTimedOut")
 SIGNALS = 3
 """How many signals a run waits for before it completes."""
 WAIT_SECONDS = 2
-RUNS_OF_A_WORKFLOW = 3
-"""Its own, that of its child, and the one the child continues in."""
+RUNS_OF_A_WORKFLOW = 5
+"""Its own, that of its child and the one the child continues in, and two like these that answer its service call."""
+ENDPOINT, SERVICE, OPERATION = "chaos", "desk", "run"
+CATALOGUE: tuple[tuple[str, Json], ...] = (
+    ("/api/service-endpoints", {"endpoint_name": ENDPOINT}),
+    (f"/api/service-endpoints/{ENDPOINT}/services", {"service_name": SERVICE}),
+    (
+        f"/api/service-endpoints/{ENDPOINT}/services/{SERVICE}/operations",
+        {
+            "operation_name": OPERATION,
+            "operation_mode": "sync",
+            "handler_binding_kind": "start_workflow",
+            "handler_binding": {"workflow_type": CHILD_TYPE, "task_queue": QUEUE},
+        },
+    ),
+)
+"""What must be in the service catalogue: paths and bodies, in order."""
 
 
 class Ledger(msgspec.Struct):
@@ -54,7 +70,8 @@ def schedule(**more: Any) -> Json:
 
 def next_commands(history: list[Json], width: int) -> list[Json]:
     """What the workflow does next: a fan-out of ``width``, a side effect with one more activity, a timer and a child,
-    then it waits for signals until it has them all, and ends. The child continues as new, once, and ends.
+    then a service call, then it waits for signals until it has them all, and ends. The child and what answers the call
+    continue as new, once, and end.
 
     An empty list means that it waits.
     """
@@ -79,9 +96,20 @@ def next_commands(history: list[Json], width: int) -> list[Json]:
         return []
     if not any(e["event_type"] == "ChildRunCompleted" for e in history):
         return []
+    if not any(e["event_type"] == "ServiceCallStarted" for e in history):
+        return [call_service()]
+    if not any(e["event_type"] == "ServiceCallCompleted" for e in history):
+        return []
     if sum(e["event_type"] == "SignalReceived" for e in history) < SIGNALS:
         return [{"type": "open_condition_wait", "condition_key": "signals", "timeout_seconds": WAIT_SECONDS}]
     return [{"type": "complete_workflow", "result": PAYLOAD}]
+
+
+def call_service() -> Json:
+    """The command for the service call."""
+    named = {"endpoint_name": ENDPOINT, "service_name": SERVICE, "operation_name": OPERATION}
+    payload = {"payload_codec": PAYLOAD["codec"], "request_payload": PAYLOAD["blob"]}
+    return {"type": "start_service_operation"} | named | payload
 
 
 def applied(update_id: str) -> Json:

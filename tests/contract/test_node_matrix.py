@@ -72,6 +72,12 @@ SERVED = frozenset(
         "update_validation_task_poll",
         "update_validation_task_approve",
         "update_validation_task_reject",
+        "workflow_debug",
+        "workflow_run_debug",
+        "system_repair",
+        "system_repair_pass",
+        "system_activity_timeouts",
+        "system_activity_timeout_pass",
         "workflow_update",
         "workflow_run_update",
         "workflow_start",
@@ -150,7 +156,7 @@ class Process:
 
     def __init__(self, name: str, role: Role) -> None:
         self.placement = resolve(None, None, name)
-        self._role = role
+        self.app = role.app
 
     async def send(
         self, route: Route, token: str | None = None, version: str | None = None, namespace: str = "default"
@@ -163,7 +169,7 @@ class Process:
             headers |= {WORKER_HEADER: "1.20" if version == "right" else version}
             headers |= {CONTROL_HEADER: "2" if version == "right" else version}
         path = route.path.replace("{", "").replace("}", "")
-        answer = await call(self._role.app, route.method, path, headers=headers)
+        answer = await call(self.app, route.method, path, headers=headers)
         is_worker = route.plane is Plane.WORKER
         assert (WORKER_HEADER in answer.headers, CONTROL_HEADER in answer.headers) == (is_worker, not is_worker)
         return answer

@@ -167,6 +167,13 @@ class Counter:
     def __init__(self) -> None:
         self.count = 0
 
+    @workflow.query("counted")
+    def counted(self, plus: int) -> int:
+        """How far it has come, and a bit."""
+        if plus < 0:
+            raise ValueError("only upwards")
+        return self.count + plus
+
     @workflow.update("count")
     def on_count(self, by: int) -> int:
         """Count, but only upwards."""
@@ -317,6 +324,58 @@ async def test_an_update_operation_answers_with_what_the_update_returns(site: Si
         with pytest.raises(NexusOperationFailed) as failed:
             await site.control.execute_nexus_operation(site.endpoint, "desk", "count", [-1])
     assert "only upwards" in str(failed.value)
+
+
+async def test_a_query_operation_answers_with_what_the_workflow_says(site: Site) -> None:
+    queue = unique()
+    await site.add("ask", "query_workflow", handler_binding={"query_name": "counted", "workflow_id": queue})
+    await site.add("tell_me", "query_workflow", handler_target_reference="no_such_query")
+    await site.control.start_workflow(workflow_type="counter", workflow_id=queue, task_queue=queue)
+    async with worker_on(site.worker, queue, [Counter, Caller]):
+        assert (
+            await site.control.update_workflow(queue, "count", args=[3], wait_for="completed", wait_timeout_seconds=30)
+        )["result"] == 3
+        done = await site.control.execute_nexus_operation(site.endpoint, "desk", "ask", [4])
+        assert (done.status, done.result) == ("completed", 7)
+        asked = await site.control.start_workflow(
+            workflow_type="caller", workflow_id=f"{queue}-caller", task_queue=queue, input=[site.endpoint, "ask", 39]
+        )
+        assert await site.control.get_result(asked, timeout=60) == ["completed", 42]
+        assert asked.run_id is not None
+        events = await site.events(asked.workflow_id, asked.run_id)
+        assert [event["event_type"] for event in events] == ["ServiceCallStarted", "ServiceCallCompleted"]
+        assert events[1]["payload"]["resolved_binding_kind"] == "workflow_query"
+        with pytest.raises(NexusOperationFailed) as failed:
+            await site.control.execute_nexus_operation(site.endpoint, "desk", "ask", [-1])
+        with pytest.raises(NexusOperationFailed) as unknown:
+            await site.control.execute_nexus_operation(
+                site.endpoint, "desk", "tell_me", target_workflow_instance_id=queue
+            )
+    assert "only upwards" in str(failed.value)
+    assert unknown.value.outcome == "handler_failed"
+    with pytest.raises(NexusOperationFailed) as missing:
+        await site.control.execute_nexus_operation(
+            site.endpoint, "desk", "tell_me", target_workflow_instance_id=f"{queue}-none"
+        )
+    assert missing.value.reason == "instance_not_found"
+
+
+async def test_a_query_operation_is_tried_again_until_a_worker_is_there(site: Site) -> None:
+    queue = unique()
+    await site.add(
+        "ask",
+        "query_workflow",
+        handler_binding={"query_name": "counted", "workflow_id": queue},
+        retry_policy={"max_attempts": 10, "backoff_seconds": [1]},
+    )
+    await site.control.start_workflow(workflow_type="counter", workflow_id=queue, task_queue=queue)
+    waiting = asyncio.ensure_future(site.control.execute_nexus_operation(site.endpoint, "desk", "ask", [4]))
+    try:
+        async with worker_on(site.worker, queue, [Counter]):
+            done = await waiting
+    finally:
+        waiting.cancel()
+    assert (done.status, done.result) == ("completed", 4)
 
 
 async def test_an_activity_operation_answers_with_the_result_of_the_activity(site: Site) -> None:

@@ -95,7 +95,7 @@ async def worker_plane(
     """
     settings = load({"DATABASE_URL": database_url, "DW_AUTH_DRIVER": "none", **(environ or {})})
     plane = WorkerPlane(settings, "standalone")
-    app = plane.node.serve({**control_plane(plane.node), **plane.handlers()}, plane.loops)
+    app = plane.node.serve({**control_plane(plane.node, plane.asking), **plane.handlers()}, plane.loops)
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
         served = ServedPlane(app, plane, namespace, connection)
         await served.execute(HOLD_SWEEPS, SWEEP_LEASE)

@@ -326,6 +326,12 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "demote_build": ("seed-1", "queue-1", "b"),
     "promote_build": ("seed-1", "queue-1", "b"),
     "read_routes": (json.dumps([{"namespace": "seed-1", "queue": "queue-1"}]), 60),
+    "find_expired_activities": ("seed-1", 100, 10_000),
+    "find_activities": ("seed-1", rows({"run_id": RUN_ID, "sequence": 1})),
+    "begin_repair_pass": ("repair-pass:seed-1", "operator", 5.0, True),
+    "find_repair_candidates": ("seed-1", 3.0, 25, 10_000, None, None, None),
+    "diagnose_run": (RUN_ID, 25, 10, 200, 4096, 60),
+    "count_workers": ("seed-1", "queue-1", 60),
     "read_operator_counts": ("seed-1", 10_000, 8000, 4_194_304, 160),
     "begin_audit": ("{}",),
     "record_audit": (

@@ -87,7 +87,7 @@ class Process:
         self.readiness = Readiness(
             store=self.store,
             cache=cache,
-            auth=AuthState(auth, "token", None if auth == "ok" else "Set a token."),
+            auth=lambda: AuthState(auth, "token", None if auth == "ok" else "Set a token."),
             topology=TOPOLOGY,
             default_namespace="default",
             now=lambda: "2026-11-30T10:00:00.000000Z",

@@ -43,7 +43,8 @@ def test_a_passed_deadline_ends_the_activity_and_wakes_the_run(
     world.later(9.999999)
     assert world.sweep() == []
     world.later(0.000001)
-    assert [accepted(reply) for reply in world.sweep()] == [{"outcome": "timed_out", "timeout_kind": kind}]
+    ended = {"outcome": "timed_out", "timeout_kind": kind, "has_retry": False}
+    assert [accepted(reply) for reply in world.sweep()] == [ended]
     event = world.events(run_id)[-1]
     payload = event["payload"]
     assert event["event_type"] == "ActivityTimedOut"

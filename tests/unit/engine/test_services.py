@@ -98,7 +98,6 @@ def test_a_call_follows_its_run_over_continue_as_new() -> None:
         (service("missing"), "rejected_not_found", "operation_not_found"),
         (service(namespace="elsewhere"), "rejected_not_found", "operation_not_found"),
         (service("guarded", namespace="other"), "rejected_forbidden", "cross_namespace_blocked"),
-        (service("unserved"), "rejected_not_found", "unknown_target"),
     ],
 )
 def test_what_cannot_be_resolved_or_is_not_let_in_fails_the_call_and_not_the_batch(
@@ -106,7 +105,6 @@ def test_what_cannot_be_resolved_or_is_not_let_in_fails_the_call_and_not_the_bat
 ) -> None:
     world = world_with()
     world.catalogue("guarded", namespace="other", handler_binding=BINDING)
-    world.catalogue("unserved", "query_workflow", handler_target_reference="status")
     run_id = world.start()
     world.decide_with(side_effect(), command)
     failed = world.events(run_id)[-1]

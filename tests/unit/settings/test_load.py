@@ -57,7 +57,10 @@ def test_an_empty_value_counts_as_unset() -> None:
         ({"DW_HTTP_PORT": "70000"}, "DW_HTTP_PORT must be at most 65535, not 70000."),
         ({"DW_WORKER_POLL_TIMEOUT": "1.5"}, "DW_WORKER_POLL_TIMEOUT must be a whole number of seconds."),
         ({"DW_COMPRESSION_ENABLED": "maybe"}, "DW_COMPRESSION_ENABLED must be true or false, not 'maybe'."),
-        ({"DW_AUTH_DRIVER": "ldap"}, "DW_AUTH_DRIVER must be one of none, token, signature; 'ldap' is none of them."),
+        (
+            {"DW_AUTH_DRIVER": "ldap"},
+            "DW_AUTH_DRIVER must be one of none, token, signature, jwt; 'ldap' is none of them.",
+        ),
         ({"DW_AUTH_PROVIDER": "X"}, "DW_AUTH_PROVIDER names a class this server cannot load; use DW_AUTH_DRIVER."),
         ({"DW_TASK_QUEUE_ADMISSION_OVERRIDES": "{"}, "DW_TASK_QUEUE_ADMISSION_OVERRIDES is not valid JSON."),
         ({"DB_CONNECTION": "mysql"}, "DB_CONNECTION must be pgsql: Postgres is the only database of this server."),

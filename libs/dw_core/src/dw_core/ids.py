@@ -89,6 +89,7 @@ def event_id(run_id: str, history_sequence: int) -> str:
 
 
 _TASK = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})\.t([1-9][0-9]{0,8})")
+_EXECUTION = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})\.a([1-9][0-9]{0,8})")
 _ATTEMPT = re.compile(r"([0-9A-HJKMNP-TV-Z]{26})\.a([1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
 
 
@@ -101,6 +102,12 @@ def run_of(identifier: str) -> str | None:
 def parse_task_id(value: str) -> tuple[str, int] | None:
     """``(run_id, task_number)``, or None when the text names no task."""
     found = _TASK.fullmatch(value)
+    return (found[1], int(found[2])) if found else None
+
+
+def parse_execution_id(value: str) -> tuple[str, int] | None:
+    """``(run_id, sequence)``, or None when the text names no activity execution."""
+    found = _EXECUTION.fullmatch(value)
     return (found[1], int(found[2])) if found else None
 
 

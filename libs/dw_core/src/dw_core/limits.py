@@ -152,6 +152,9 @@ SERVICE_ATTEMPTS_MAX = 10
 SERVICE_WAIT_SECONDS_MAX = 86_400
 """How often a service call is tried, and the longest wait for one (control-plane §17.2)."""
 
+SERVICE_LOST_ATTEMPTS_MAX = 100
+"""How often a service call may be leased in vain, by dispatchers that are lost or cannot serve it."""
+
 SERVICE_EXECUTE_WAIT_SECONDS_DEFAULT = 30
 """How long a request that executes an operation waits for its end when it does not say."""
 

@@ -12,6 +12,7 @@ from dw_core.ids import NewId
 from dw_core.protocol.problems import Invalid, Problem
 from dw_core.protocol.timestamps import wire_time
 from dw_runtime.http.call import Call, Handler, Handlers, Reply
+from dw_runtime.http.gates import namespace_forbidden
 from dw_runtime.store.audit import AuditEntry, AuditFilter, AuditTrail, Requested, is_entry_id
 from dw_runtime.store.database import Row
 
@@ -91,6 +92,8 @@ class AuditHandlers:
         if outcome is not None and outcome not in OUTCOMES:
             raise Invalid({"outcome": [f"must be one of {', '.join(OUTCOMES)}"]})
         is_everywhere = flag(query, "all_namespaces")
+        if is_everywhere and call.principal.namespaces is not None:
+            raise namespace_forbidden(call.principal, call.route)
         target = query.get("target") or None
         if is_everywhere and target is not None:
             raise Invalid({"target": ["is looked for in one namespace only"]})

@@ -97,18 +97,19 @@ class FleetHandlers:
 
     async def queue(self, call: Call) -> Reply:
         """One queue with its pollers and leases; one that nobody knows has nothing."""
-        name = call.params["task_queue"]
-        (document,) = await self._documents(call.namespace, [name])
-        pollers = await self._fleet.workers(call.namespace, queue=name)
-        leases = await self._fleet.leases(call.namespace, name)
-        return Reply(
-            {
-                "namespace": call.namespace,
-                **document,
-                "pollers": [_poller(worker) for worker in pollers],
-                "current_leases": [_lease(lease) for lease in leases],
-            }
-        )
+        return Reply(await self.queue_detail(call.namespace, call.params["task_queue"]))
+
+    async def queue_detail(self, namespace: str, name: str) -> dict[str, Any]:
+        """The detail of a queue (control-plane §19.2)."""
+        (document,) = await self._documents(namespace, [name])
+        pollers = await self._fleet.workers(namespace, queue=name)
+        leases = await self._fleet.leases(namespace, name)
+        return {
+            "namespace": namespace,
+            **document,
+            "pollers": [_poller(worker) for worker in pollers],
+            "current_leases": [_lease(lease) for lease in leases],
+        }
 
     async def fairness(self, call: Call) -> Reply:
         """What waits on a queue by priority, and how its shares stand."""

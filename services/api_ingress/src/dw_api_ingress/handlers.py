@@ -6,6 +6,7 @@ from dw_api_ingress.activities import ActivityHandlers
 from dw_api_ingress.auditing import AuditHandlers, Auditor
 from dw_api_ingress.builds import BuildHandlers
 from dw_api_ingress.cancelling import CancellationHandlers
+from dw_api_ingress.diagnosis import DebugHandlers
 from dw_api_ingress.ending import EndHandlers
 from dw_api_ingress.exporting import ExportHandlers
 from dw_api_ingress.fleet import FleetHandlers
@@ -14,6 +15,7 @@ from dw_api_ingress.listing import ListingHandlers
 from dw_api_ingress.message_streams import MessageStreamHandlers
 from dw_api_ingress.namespaces import NamespaceHandlers
 from dw_api_ingress.output_streams import OutputStreamHandlers
+from dw_api_ingress.passes import PassHandlers
 from dw_api_ingress.querying import QueryHandlers
 from dw_api_ingress.repairing import RepairHandlers
 from dw_api_ingress.retention import RetentionHandlers
@@ -49,6 +51,8 @@ def control_handlers(
     builds: Builds | None = None,
     fleet: FleetHandlers | None = None,
     system: SystemHandlers | None = None,
+    passes: PassHandlers | None = None,
+    debug: DebugHandlers | None = None,
     updates: UpdateHandlers | None = None,
     retention: RetentionStore | None = None,
     schedules: tuple[ScheduleHandlers, ScheduleListing] | None = None,
@@ -84,6 +88,8 @@ def control_handlers(
         **jobs,
         **rollouts,
         **({} if system is None else system.by_route()),
+        **({} if passes is None else auditor.recorded(passes.by_route())),
+        **({} if debug is None else {"workflow_debug": debug.diagnose, "workflow_run_debug": debug.diagnose}),
         **({} if fleet is None else auditor.recorded(fleet.by_route())),
         "workflow_start": start.start,
         "workflow_signal": signals.send,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dw_api_ingress.plane import control_plane
+from dw_runtime.node.asking import join_asking
 from dw_runtime.node.node import Node
 from dw_runtime.process.role import Application
 from dw_runtime.settings import Settings
@@ -13,7 +14,7 @@ class ApiIngressRole:
 
     def __init__(self, settings: Settings) -> None:
         self._node = Node(settings, "api-ingress")
-        self.app: Application = self._node.serve(control_plane(self._node), {})
+        self.app: Application = self._node.serve(control_plane(self._node, join_asking(self._node)), {})
 
     async def startup(self) -> None:
         """Open the stores and start the pump."""

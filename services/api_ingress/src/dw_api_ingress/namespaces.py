@@ -11,7 +11,7 @@ from dw_core.protocol.problems import Problem
 from dw_core.protocol.requests_control import NamespaceCreate
 from dw_core.protocol.timestamps import wire_time
 from dw_runtime.http.call import Call, Handlers, Reply
-from dw_runtime.http.gates import namespace_not_found
+from dw_runtime.http.gates import namespace_forbidden, namespace_not_found
 from dw_runtime.settings import Settings
 from dw_runtime.store.database import Database
 from dw_runtime.store.namespaces import NamespacePurge
@@ -53,7 +53,15 @@ class NamespaceHandlers:
 
     async def all(self, call: Call) -> Reply:
         """Every namespace, by name."""
-        return Reply({"namespaces": [document(namespace) for namespace in await self._namespaces.all()]})
+        return Reply(
+            {
+                "namespaces": [
+                    document(namespace)
+                    for namespace in await self._namespaces.all()
+                    if call.principal.may_use(namespace.name)
+                ]
+            }
+        )
 
     async def describe(self, call: Call) -> Reply:
         """The namespace of the path; raises ``Problem`` ``namespace_not_found``."""
@@ -67,6 +75,8 @@ class NamespaceHandlers:
         """201 with the namespace; raises ``Problem`` ``namespace_already_exists``."""
         body: NamespaceCreate = call.body
         name = body.name.lower()
+        if not call.principal.may_use(name):
+            raise namespace_forbidden(call.principal, call.route)
         days = self._retention_days if body.retention_days is None else body.retention_days
         made = await self._change(call, name, "create_namespace", body.description, days)
         if made is None:

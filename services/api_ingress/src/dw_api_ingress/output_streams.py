@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 from dw_api_ingress.queries import whole_number
-from dw_api_ingress.watching import Watching, wait_for
 from dw_core.engine.commands.stream_fields import OUTPUT_NAME, OutputDirective, read_items
 from dw_core.engine.inputs import ChangeOutputStream
 from dw_core.engine.output_streams import describe_stream
@@ -24,6 +23,7 @@ from dw_core.payloads.envelope import envelope
 from dw_core.protocol.problems import Invalid, Problem
 from dw_core.protocol.requests_control import OutputAppend, OutputClose
 from dw_core.protocol.timestamps import wire_time
+from dw_runtime.asking.watching import Watching, wait_for
 from dw_runtime.http.call import Call, Handlers, Reply
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle

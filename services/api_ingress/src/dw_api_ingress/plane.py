@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dw_api_ingress.answers import watch_answers
 from dw_api_ingress.auditing import Auditor
+from dw_api_ingress.diagnosis import DebugHandlers
 from dw_api_ingress.fleet import FleetHandlers
 from dw_api_ingress.handlers import control_handlers
 from dw_api_ingress.message_streams import MessageStreamHandlers
 from dw_api_ingress.namespaces import namespace_handlers
 from dw_api_ingress.output_streams import OutputStreamHandlers
-from dw_api_ingress.querying import QueryHandlers, QuerySettings
+from dw_api_ingress.passes import PassHandlers
+from dw_api_ingress.querying import QueryHandlers
 from dw_api_ingress.schedule_listing import ScheduleListing
 from dw_api_ingress.schedules import ScheduleHandlers
 from dw_api_ingress.service_calls import ServiceCallHandlers
@@ -18,13 +19,12 @@ from dw_api_ingress.service_results import watch_calls
 from dw_api_ingress.system import SystemHandlers
 from dw_api_ingress.updating import UpdateHandlers, UpdateSettings
 from dw_api_ingress.validating import ValidationSettings, Validator
-from dw_api_ingress.watching import Watching
 from dw_core.engine.output_streams import OUTPUT_NEWS
 from dw_core.engine.update_tasks import caller_key
-from dw_core.leases.durations import query_lease_seconds
 from dw_core.limits import UPDATE_WAIT_MAX_SECONDS
-from dw_core.queries.task import answer_key
 from dw_core.services.wakes import SERVICE_RESULTS
+from dw_runtime.asking.queries import Asking
+from dw_runtime.asking.watching import Watching
 from dw_runtime.http.call import Handlers
 from dw_runtime.node.limits import admission_rules
 from dw_runtime.node.node import Node, new_id
@@ -32,8 +32,10 @@ from dw_runtime.pump.fires import FireRunner
 from dw_runtime.store.audit import AuditTrail
 from dw_runtime.store.reads.activities import ActivityReads
 from dw_runtime.store.reads.builds import Builds
+from dw_runtime.store.reads.debug import DebugReads
 from dw_runtime.store.reads.fleet import FleetReads
-from dw_runtime.store.reads.queries import QueryReads
+from dw_runtime.store.reads.passes import PassReads
+from dw_runtime.store.reads.probe import PostgresProbe
 from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
 from dw_runtime.store.reads.schedules import ScheduleReads
@@ -41,11 +43,8 @@ from dw_runtime.store.reads.streams import StreamReads
 from dw_runtime.store.reads.updates import UpdateReads
 
 
-def control_plane(node: Node) -> Handlers:
+def control_plane(node: Node, asking: Asking) -> Handlers:
     """The handlers of the control plane by route name; what they need to run joins the node."""
-    answers = watch_answers(node.database)
-    node.join("answers", answers)
-    node.listen(answer_key(node.holder), answers.wake)
     results = watch_calls(node.database)
     node.join("service-results", results)
     node.listen(SERVICE_RESULTS, results.wake)
@@ -60,9 +59,16 @@ def control_plane(node: Node) -> Handlers:
     auditor = Auditor(AuditTrail(node.database), new_id)
     stale_after = node.settings.workers.stale_after_seconds
     runs = RunReads(node.database, stale_after_seconds=stale_after)
+    redispatch_after = node.settings.recovery.redispatch_after_seconds
+    fleet = FleetHandlers(
+        FleetReads(node.database, stale_after_seconds=stale_after, late_after_seconds=redispatch_after),
+        auditor,
+        admission_rules(node.settings),
+        node.settings.leases.query_pending_max,
+    )
     validator = Validator(
         node.database,
-        answers,
+        asking.answers,
         node.metrics,
         settings=_validation_settings(node),
         announce=node.announce,
@@ -72,16 +78,15 @@ def control_plane(node: Node) -> Handlers:
         runs=runs,
         activities=ActivityReads(node.database),
         builds=Builds(node.database, stale_after_seconds=stale_after),
-        fleet=FleetHandlers(
-            FleetReads(
-                node.database,
-                stale_after_seconds=stale_after,
-                late_after_seconds=node.settings.recovery.redispatch_after_seconds,
-            ),
+        fleet=fleet,
+        passes=PassHandlers(
+            PassReads(node.database, redispatch_after_seconds=redispatch_after),
+            PostgresProbe(node.database, node.settings),
+            node.pump,
             auditor,
-            admission_rules(node.settings),
-            node.settings.leases.query_pending_max,
+            node.announce,
         ),
+        debug=DebugHandlers(runs, DebugReads(node.database, stale_after_seconds=stale_after), fleet),
         system=SystemHandlers(node.database, node.settings, node.limits, node.topology_summary()["matching_role"]),
         namespaces=namespace_handlers(node.database, auditor, node.settings),
         auditor=auditor,
@@ -91,15 +96,7 @@ def control_plane(node: Node) -> Handlers:
         new_id=new_id,
         messages=MessageStreamHandlers(node.pump, streams, node.metrics, new_id),
         outputs=OutputStreamHandlers(node.pump, streams, ends, node.metrics),
-        queries=QueryHandlers(
-            node.database,
-            answers,
-            QueryReads(node.database, stale_after_seconds=stale_after),
-            node.metrics,
-            settings=_query_settings(node),
-            announce=node.announce,
-            new_id=new_id,
-        ),
+        queries=QueryHandlers(asking, node.metrics),
         schedules=(
             ScheduleHandlers(
                 auditor,
@@ -145,18 +142,5 @@ def _validation_settings(node: Node) -> ValidationSettings:
         kept_seconds=seconds + leases.update_validation_lease_seconds,
         pending_max=leases.query_pending_max,
         stale_after_seconds=node.settings.workers.stale_after_seconds,
-        caller=node.holder,
-    )
-
-
-def _query_settings(node: Node) -> QuerySettings:
-    """A query is kept at least as long as its lease may last, so that a late report finds it."""
-    leases = node.settings.leases
-    lease_seconds = query_lease_seconds(leases.query_lease_seconds, leases.query_timeout_seconds)
-    return QuerySettings(
-        timeout_seconds=leases.query_timeout_seconds,
-        kept_seconds=max(leases.query_ttl_seconds, lease_seconds),
-        pending_max=leases.query_pending_max,
-        name_bytes_max=node.limits.max_operation_name_length,
         caller=node.holder,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from dw_api_ingress.watching import Watching
+from dw_runtime.asking.watching import Watching
 from dw_runtime.store.database import Database
 from dw_runtime.store.encoding import encode_rows
 

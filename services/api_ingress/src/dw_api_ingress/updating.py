@@ -12,7 +12,6 @@ from dw_api_ingress.command_arguments import read_arguments
 from dw_api_ingress.commands import scope, settle_command, submit_command
 from dw_api_ingress.operation_names import check_operation_name
 from dw_api_ingress.validating import Validator
-from dw_api_ingress.watching import Watching, wait_for
 from dw_core.engine.inputs import UpdateWorkflow
 from dw_core.engine.transition import Rejection
 from dw_core.engine.update_rows import Update
@@ -23,6 +22,7 @@ from dw_core.payloads.envelope import envelope
 from dw_core.protocol.problems import Problem
 from dw_core.protocol.requests_control import WorkflowUpdate
 from dw_core.protocol.timestamps import wire_time
+from dw_runtime.asking.watching import Watching, wait_for
 from dw_runtime.http.call import Call, Reply
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle

@@ -9,8 +9,6 @@ from typing import Final
 
 import msgspec
 
-from dw_api_ingress.answers import STORE_ERRORS, Answer, Answers, Lost
-from dw_api_ingress.watching import LATE_SECONDS, wait_for
 from dw_core.engine.inputs import UpdateWorkflow, Verdict
 from dw_core.engine.rows import Run, TaskKind
 from dw_core.engine.transition import Rejection, WakeKey
@@ -18,6 +16,8 @@ from dw_core.ids import NewId, update_id
 from dw_core.protocol.problems import Problem
 from dw_core.queries.task import NewQuery
 from dw_core.updates.validation import ValidatingWorkers, refuse_validation, unanswered, verdict
+from dw_runtime.asking.answers import STORE_ERRORS, Answer, Answers, Lost
+from dw_runtime.asking.watching import LATE_SECONDS, wait_for
 from dw_runtime.pump.replies import settle
 from dw_runtime.store.database import Database
 from dw_runtime.telemetry.metrics import Metrics

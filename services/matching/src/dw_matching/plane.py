@@ -28,6 +28,7 @@ from dw_matching.query_recovery import QueryRecovery
 from dw_matching.registry import Registry
 from dw_matching.seats import Grant
 from dw_matching.service_dispatch import ServiceDispatcher
+from dw_matching.service_serving import ServiceServer
 from dw_matching.session_handlers import SessionHandlers
 from dw_matching.session_recovery import SessionRecovery
 from dw_matching.sessions import WorkerSessions
@@ -35,7 +36,9 @@ from dw_matching.tidying import Tidying
 from dw_matching.validation_bridge import UpdateValidations
 from dw_matching.validation_handlers import UpdateValidationHandlers
 from dw_matching.workflow_bridge import WorkflowTasks
+from dw_runtime.asking.queries import Asking
 from dw_runtime.http.call import Handlers
+from dw_runtime.node.asking import join_asking
 from dw_runtime.node.limits import admission_rules
 from dw_runtime.node.node import Node, new_id
 from dw_runtime.process.background import Background
@@ -122,7 +125,8 @@ class WorkerPlane:
             limit=SWEEP_LIMIT,
             recovered=self._count_expiry,
         )
-        self._dispatcher = _dispatcher(node)
+        self.asking = join_asking(node)
+        self._dispatcher = _dispatcher(node, self.asking)
         self._releases: set[asyncio.Task[object]] = set()
 
     def _make_broker(self, metrics: Metrics) -> Broker:
@@ -255,16 +259,16 @@ class WorkerPlane:
         await self.node.close()
 
 
-def _dispatcher(node: Node) -> ServiceDispatcher:
+def _dispatcher(node: Node, asking: Asking) -> ServiceDispatcher:
     """Who serves the service calls of this process."""
     services = node.settings.services
+    targets = HttpTargets(read_networks(services.allowed_networks), services.ca_file)
     dispatcher = ServiceDispatcher(
         node.database,
         node.pump,
-        HttpTargets(read_networks(services.allowed_networks), services.ca_file),
+        ServiceServer(node.pump, asking, targets, node.limits),
         node.metrics,
         holder=node.holder,
-        limits=node.limits,
         announce=node.announce,
     )
     node.listen(SERVICE_CALLS, dispatcher.wake)

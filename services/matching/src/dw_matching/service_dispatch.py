@@ -5,23 +5,21 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 import psycopg
 import structlog
 
-from dw_core.engine.transition import Rejection, WakeKey
-from dw_core.limits import SERVICE_REQUEST_SECONDS_DEFAULT, Limits
+from dw_core.engine.transition import WakeKey
+from dw_core.limits import SERVICE_LOST_ATTEMPTS_MAX, SERVICE_REQUEST_SECONDS_DEFAULT
 from dw_core.protocol.problems import Problem
-from dw_core.services.addresses import ForbiddenTarget
-from dw_core.services.invocation import Served, failed, read_answer, task_input
-from dw_core.services.policies import request_seconds, retry_policy
+from dw_core.services.invocation import Served, failed
+from dw_core.services.policies import retry_policy
 from dw_core.services.rows import CallAttempt, CallEnd, ServiceCall
-from dw_core.services.targets import Unservable, activity_input, http_target, signal_input, start_input, update_input
 from dw_core.services.wakes import SERVICE_RESULTS
-from dw_matching.http_targets import HttpTargets, TargetFailed
+from dw_matching.service_serving import TIMED_OUT, ServiceServer
 from dw_runtime.process.background import Background
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.service_ends import end_call
@@ -38,7 +36,8 @@ LEASE_GRACE_SECONDS: Final = 15.0
 """A call whose dispatcher is lost is taken over this long after the time its request may take."""
 IN_FLIGHT_MAX: Final = 64
 PUT_OFF_SECONDS: Final = 1.0
-"""How long a call waits that this server had no means to serve."""
+PUT_OFF_SECONDS_MAX: Final = 60.0
+"""How long a call waits that this server had no means to serve: twice as long each time, up to the maximum."""
 SETTLE_TRIES: Final = 5
 
 _ERRORS: Final = (psycopg.Error, OSError, TimeoutError, Problem)
@@ -54,19 +53,17 @@ class ServiceDispatcher(Background):
         self,
         database: Database,
         pump: Pump,
-        targets: HttpTargets,
+        server: ServiceServer,
         metrics: Metrics,
         *,
         holder: str,
-        limits: Limits,
         announce: Callable[[Iterable[WakeKey]], None],
     ) -> None:
         self._database = database
         self._pump = pump
-        self._targets = targets
+        self._server = server
         self._metrics = metrics
         self._holder = holder
-        self._limits = limits
         self._announce = announce
         self._work = asyncio.Event()
         self._in_flight: set[asyncio.Task[None]] = set()
@@ -82,7 +79,7 @@ class ServiceDispatcher(Background):
         for served in self._in_flight:
             served.cancel()
         await asyncio.gather(*self._in_flight, return_exceptions=True)
-        await self._targets.close()
+        await self._server.close()
 
     async def _loop(self) -> None:
         while True:
@@ -122,17 +119,22 @@ class ServiceDispatcher(Background):
             log.warning("service_call.serve_failed", error=type(work.exception()).__name__)
 
     async def _serve(self, call: ServiceCall, *, is_over: bool, seconds_left: float | None) -> None:
-        """One attempt; a failure of ours is no attempt, and the call is tried again soon."""
+        """One attempt. A failure of ours is none, and the call is tried again later, but not for ever; an error that
+        nobody has foreseen is one, so that a call which provokes it ends as its retry policy says."""
+        lost = _lost(call)
         try:
-            served = _TIMED_OUT if is_over else await self._attempt(call, seconds_left)
+            served = _given_up(lost, is_over=is_over) or await self._server.attempt(call, seconds_left)
         except _ERRORS as error:
             log.warning("service_call.put_off", service_call_id=call.service_call_id, error=type(error).__name__)
-            await self._give_back(call, PUT_OFF_SECONDS, call.attempts)
+            await self._give_back(call, put_off_seconds(lost), call.attempts)
             return
         except asyncio.CancelledError:
             # The lease ends by itself if this does not reach the database.
             await asyncio.wait_for(self._give_back(call, 0.0, call.attempts), 1.0)
             raise
+        except Exception:
+            log.exception("service_call.broken", service_call_id=call.service_call_id)
+            served = failed("ServiceDispatchFailed", _BROKEN, reason="dispatch_failed", is_retryable=True)
         if served is None:
             self._announce((SERVICE_RESULTS,))
             return
@@ -151,47 +153,6 @@ class ServiceDispatcher(Background):
                 await asyncio.sleep(PUT_OFF_SECONDS)
             else:
                 return
-
-    async def _attempt(self, call: ServiceCall, seconds_left: float | None) -> Served | None:
-        """What became of it; None when a run has taken the call over."""
-        try:
-            match call.binding_kind:
-                case "start_workflow":
-                    reply = await self._pump.submit(start_input(call, self._limits))
-                    return _refused(reply) if isinstance(reply, Rejection) else None
-                case "activity_execution":
-                    reply = await self._pump.submit(activity_input(call))
-                    return _refused(reply) if isinstance(reply, Rejection) else None
-                case "update_workflow":
-                    reply = await self._pump.submit(update_input(call))
-                    return _refused(reply) if isinstance(reply, Rejection) else None
-                case "signal_workflow":
-                    reply = await self._pump.submit(signal_input(call))
-                    return _refused(reply) if isinstance(reply, Rejection) else Served(outcome="completed")
-                case "invocable_http":
-                    return await self._request(call, seconds_left)
-                case _:
-                    raise AssertionError(f"calls of {call.binding_kind} are never admitted")
-        except Unservable as wrong:
-            return failed("ServiceBindingInvalid", str(wrong), reason="unknown_target")
-
-    async def _request(self, call: ServiceCall, seconds_left: float | None) -> Served:
-        target = http_target(call)
-        seconds = float(request_seconds(call.policies))
-        if seconds_left is not None:
-            seconds = min(seconds, seconds_left)
-        expires_at = datetime.now(UTC) + timedelta(seconds=seconds)
-        body = task_input(call, target.handler, expires_at)
-        try:
-            async with asyncio.timeout(seconds):
-                status, answer = await self._targets.post(target.url, body, call.service_call_id)
-        except TimeoutError:
-            return _TIMED_OUT
-        except ForbiddenTarget as forbidden:
-            return failed("ForbiddenServiceTarget", str(forbidden), reason="target_forbidden")
-        except TargetFailed as error:
-            return failed("ServiceTargetUnreachable", str(error), is_retryable=True)
-        return read_answer(call, status, answer)
 
     async def _settle(self, call: ServiceCall, served: Served, *, is_over: bool) -> None:
         """Close the call, or put its next attempt off as its policy says."""
@@ -216,10 +177,28 @@ class ServiceDispatcher(Background):
         await self._database.rows("retry_service_call", *named, seconds, encode_rows(attempts))
 
 
-_TIMED_OUT: Final = Served(
-    outcome="timed_out", error_type="ServiceCallTimedOut", message="The service call took too long.", is_retryable=True
-)
 _REASONS: Final = {"completed": None, "timed_out": "timeout"}
+_BROKEN: Final = "The server failed while it served the call; its log says more."
+_NEVER_SERVED: Final = failed(
+    "ServiceCallNotServed", "The server has had no means to serve the call, too often.", reason="dispatch_exhausted"
+)
+
+
+def _given_up(lost: int, *, is_over: bool) -> Served | None:
+    """Why a call is not even tried: its deadline has passed, or too many dispatchers were lost over it."""
+    if is_over:
+        return TIMED_OUT
+    return _NEVER_SERVED if lost >= SERVICE_LOST_ATTEMPTS_MAX else None
+
+
+def put_off_seconds(lost: int) -> float:
+    """How long a call waits that was put off or whose dispatcher was lost ``lost`` times before."""
+    return min(PUT_OFF_SECONDS * 2.0 ** min(lost, 10), PUT_OFF_SECONDS_MAX)
+
+
+def _lost(call: ServiceCall) -> int:
+    """How often the call was leased before without an attempt that came to anything."""
+    return call.attempt_count - len(call.attempts) - 1
 
 
 def _end(call: ServiceCall, served: Served, attempts: list[CallAttempt]) -> CallEnd:
@@ -237,10 +216,3 @@ def _end(call: ServiceCall, served: Served, attempts: list[CallAttempt]) -> Call
         attempt=call.attempt_count,
         attempts=attempts,
     )
-
-
-def _refused(reply: Rejection) -> Served | None:
-    """The run or the workflow id did not take it. A call that has ended meanwhile needs no word of ours."""
-    if reply.reason == "service_call_terminal":
-        return None
-    return failed("ServiceTargetRefused", reply.message, reason=reply.reason)

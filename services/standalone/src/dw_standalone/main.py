@@ -14,7 +14,8 @@ class StandaloneRole:
     def __init__(self, settings: Settings) -> None:
         self._plane = WorkerPlane(settings, "standalone")
         node = self._plane.node
-        self.app: Application = node.serve({**control_plane(node), **self._plane.handlers()}, self._plane.loops)
+        handlers = {**control_plane(node, self._plane.asking), **self._plane.handlers()}
+        self.app: Application = node.serve(handlers, self._plane.loops)
 
     async def startup(self) -> None:
         """Open the stores and start the loops."""

@@ -91,8 +91,8 @@ def expired_timeout(task: Task, now: datetime) -> str | None:
     return next((kind for kind, at in ordered if at is not None and at <= now), None)
 
 
-def settle_timeout(writer: RunWriter, activity: Activity, task: Task, kind: str) -> None:
-    """Close the attempt as failed and retry or end the activity.
+def settle_timeout(writer: RunWriter, activity: Activity, task: Task, kind: str) -> bool:
+    """Close the attempt as failed and retry or end the activity; whether it is tried again.
 
     An attempt that nobody started in time counts like one that was started, or it would be retried for ever.
     """
@@ -101,17 +101,17 @@ def settle_timeout(writer: RunWriter, activity: Activity, task: Task, kind: str)
         task.attempt += 1
     if task.state is TaskState.LEASED or kind == "schedule_to_start":
         writer.transition.attempts.append(close_attempt(task, "failed", writer.now, None))
-    settle_failure(writer, activity, task, Failure.timed_out(kind))
+    return settle_failure(writer, activity, task, Failure.timed_out(kind))
 
 
-def settle_failure(writer: RunWriter, activity: Activity, task: Task, failure: Failure) -> None:
-    """Schedule the next attempt if the policy allows one, else record the terminal event."""
+def settle_failure(writer: RunWriter, activity: Activity, task: Task, failure: Failure) -> bool:
+    """Schedule the next attempt if the policy allows one, else record the terminal event; whether there is one."""
     due = None if task.is_cancel_requested else _next_attempt_at(activity, task, failure, writer.now)
     if due is not None and task.schedule_to_close_at is not None and due >= task.schedule_to_close_at:
         due, failure = None, Failure.timed_out("schedule_to_close")  # engine §5: decided now, not at the deadline
     if due is not None:
         _retry(writer, activity, task, failure, due)
-        return
+        return True
     is_timeout = failure.timeout_kind is not None
     payload = failure.members() | {
         "failure_id": f"{execution_id(activity.run_id, activity.sequence)}.f",
@@ -126,6 +126,7 @@ def settle_failure(writer: RunWriter, activity: Activity, task: Task, failure: F
         }
         payload |= {name: wire_time(at) for name, at in deadlines.items() if at is not None}
     resolve(writer, activity, task, "failed", "ActivityTimedOut" if is_timeout else "ActivityFailed", payload)
+    return False
 
 
 def _next_attempt_at(activity: Activity, task: Task, failure: Failure, now: datetime) -> datetime | None:
@@ -248,8 +249,8 @@ def decide_sweep(snapshot: Snapshot, due: SweepTask, now: datetime) -> Outcome:
     writer = RunWriter(snapshot, now)
     activity = snapshot.activities[task.activity_sequence]
     if kind is not None:
-        settle_timeout(writer, activity, task, kind)
-        return writer.finish({"outcome": "timed_out", "timeout_kind": kind})
+        has_retry = settle_timeout(writer, activity, task, kind)
+        return writer.finish({"outcome": "timed_out", "timeout_kind": kind, "has_retry": has_retry})
     redeliver(writer, activity, task)
     return writer.finish({"outcome": "lease_expired", "lease_expires_at": wire_time(task.lease_expires_at)})
 

@@ -112,6 +112,8 @@ REASONS: dict[str, int] = {
     "missing_worker_heartbeat": 409,
     "fingerprint_mismatch": 409,
     # namespaces
+    "namespace_request_rate_exhausted": 429,
+    "namespace_request_concurrency_exhausted": 429,
     "namespace_already_exists": 409,
     "name_reserved": 409,
     # schedules

@@ -196,6 +196,25 @@ class RetentionPass(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=100)] | None = None
 
 
+class RepairPass(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST /api/system/repair/pass`` (control-plane §22): only tasks of these runs, this workflow or this queue."""
+
+    run_ids: Annotated[list[Annotated[str, Meta(min_length=1, max_length=128)]], Meta(max_length=100)] | None = None
+    instance_id: Annotated[str, Meta(min_length=1, max_length=191)] | None = None
+    connection: Annotated[str, Meta(max_length=191)] | None = None
+    queue: Annotated[str, Meta(min_length=1, max_length=191)] | None = None
+    respect_throttle: bool | None = None
+
+
+class ActivityTimeoutPass(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST /api/system/activity-timeouts/pass`` (control-plane §22): only these activities, and at most ``limit``."""
+
+    execution_ids: Annotated[list[Annotated[str, Meta(min_length=1, max_length=128)]], Meta(max_length=100)] | None = (
+        None
+    )
+    limit: Annotated[int, Meta(ge=1, le=100)] | None = None
+
+
 class WorkflowRequestCancellation(msgspec.Struct, frozen=True, kw_only=True):
     """``POST …/request-cancellation``, instance and run (control-plane §13.6); every field is optional."""
 

@@ -9,7 +9,14 @@ from dw_core.routes.worker_routes import WORKER_ROUTES
 from dw_core.routes.workflow_routes import WORKFLOW_ROUTES
 
 
-def _discovery(path: str, name: str, summary: str, principals: tuple[str, ...] = ()) -> Route:
+def _discovery(
+    path: str,
+    name: str,
+    summary: str,
+    principals: tuple[str, ...] = (),
+    *,
+    media_type: str = "application/json",
+) -> Route:
     return Route(
         method="GET",
         path=path,
@@ -20,6 +27,7 @@ def _discovery(path: str, name: str, summary: str, principals: tuple[str, ...] =
         bootstrap_gate=False,
         namespace_gate=False,
         summary=summary,
+        media_type=media_type,
     )
 
 
@@ -27,6 +35,8 @@ DISCOVERY_ROUTES: tuple[Route, ...] = (
     _discovery("/livez", "livez", "Tell that the process serves"),
     _discovery("/api/health", "health", "Tell whether the server and its database answer"),
     _discovery("/api/ready", "ready", "Tell whether the server may take traffic"),
+    _discovery("/api/openapi.json", "openapi", "Describe every route to programs"),
+    _discovery("/api/docs", "api_docs", "Describe every route to people", media_type="text/html"),
     _discovery("/api/cluster/info", "cluster_info", "Describe the server to clients", ("worker", "operator", "admin")),
 )
 """Served by every process, whatever its roles (architecture §3)."""

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from dw_core.protocol.requests_control import BuildId, NamespaceCreate, NamespaceUpdate, RetentionPass
+from dw_core.protocol.requests_control import (
+    ActivityTimeoutPass,
+    BuildId,
+    NamespaceCreate,
+    NamespaceUpdate,
+    RepairPass,
+    RetentionPass,
+)
 from dw_core.protocol.requests_schedules import (
     ScheduleBackfill,
     ScheduleCreate,
@@ -158,9 +165,9 @@ SYSTEM = (
     _system("POST", "metrics", "metrics_select", "Read selected bounded metrics"),
     _system("GET", "operator-metrics", "operator_metrics", "Read operator metrics"),
     _system("GET", "repair", "repair", "Show repair candidates"),
-    _system("POST", "repair/pass", "repair_pass", "Run a repair pass"),
+    _system("POST", "repair/pass", "repair_pass", "Run a repair pass", RepairPass),
     _system("GET", "activity-timeouts", "activity_timeouts", "Show expired activities"),
-    _system("POST", "activity-timeouts/pass", "activity_timeout_pass", "Enforce activity timeouts"),
+    _system("POST", "activity-timeouts/pass", "activity_timeout_pass", "End expired activities", ActivityTimeoutPass),
     _system("GET", "retention", "retention", "Show expired runs"),
     _system("POST", "retention/pass", "retention_pass", "Prune expired runs", RetentionPass),
     control("GET", "/api/system/audit", "system_audit", "Read the audit trail", principals=ADMINS, namespace=False),

@@ -23,6 +23,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     ``operation`` is the control-plane operation of the nested ``control_plane`` envelope, or None for routes that
     carry only the header (control-plane §6.3). ``principals`` are the roles of a principal that may call it
     (empty: public). ``required_roles`` are the topology roles a node needs (architecture §3), in declaration order.
+    ``media_type`` is that of its answers.
     ``request`` is the msgspec struct of the JSON body, or None when the route takes none.
     """
 
@@ -39,3 +40,4 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     is_poll: bool = False
     request: type[msgspec.Struct] | None = None
     summary: str = ""
+    media_type: str = "application/json"

@@ -11,7 +11,7 @@ from dw_core.ids import NewId
 from dw_core.limits import SCHEDULE_BUFFER_MAX
 from dw_core.protocol.timestamps import wire_time
 from dw_core.schedules.rows import Buffered, Fire, Kind, OverlapPolicy, Schedule
-from dw_core.schedules.spec import Occurrence
+from dw_core.schedules.spec import CATCH_UP, Occurrence
 from dw_core.schedules.writer import ScheduleWriter
 
 
@@ -97,8 +97,9 @@ def evaluate(writer: ScheduleWriter, new_id: NewId, lease_owner: str | None) -> 
         fired.append(fire_one(writer, "drained", occurrence, policy, new_id, lease_owner))
     due = schedule.next_occurrence
     if due is not None and schedule.next_fire_at is not None and schedule.next_fire_at <= writer.now:
+        is_late = writer.now - schedule.next_fire_at > CATCH_UP
         fired.append(fire_one(writer, "scheduled", due, schedule.overlap_policy, new_id, lease_owner))
-        writer.schedule_next(due.at)
+        writer.schedule_next(due.at, is_late=is_late)
     return fired
 
 

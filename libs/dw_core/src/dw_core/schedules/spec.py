@@ -19,6 +19,7 @@ from dw_core.schedules.durations import parse_duration
 
 DEFAULT_ZONE: Final = "UTC"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+CATCH_UP: Final = timedelta(seconds=SCHEDULE_CATCH_UP_SECONDS)
 _EVERY_MIN: Final = timedelta(seconds=1)
 
 
@@ -85,16 +86,19 @@ class Spec(msgspec.Struct, frozen=True):
         drawn = hashlib.sha256(f"{seed}:{occurrence.at.isoformat()}".encode()).digest()
         return occurrence.at + window * (int.from_bytes(drawn[:4]) / 2**32)
 
-    def next_due(self, behind: datetime, now: datetime, jitter_seconds: int, seed: str) -> Due | None:
+    def next_due(
+        self, behind: datetime, now: datetime, jitter_seconds: int, seed: str, *, is_late: bool = False
+    ) -> Due | None:
         """What is due next after the occurrence at ``behind``, as seen at ``now``.
 
-        An occurrence that should have been fired more than ``SCHEDULE_CATCH_UP_SECONDS`` ago has been missed.
+        An occurrence that should have been fired more than ``SCHEDULE_CATCH_UP_SECONDS`` ago has been missed; when the
+        one before was late itself (``is_late``), so has every other one that should have been fired by now.
         """
-        horizon = now - timedelta(seconds=SCHEDULE_CATCH_UP_SECONDS)
+        horizon = now if is_late else now - CATCH_UP
         found = self.next_after(max(behind, horizon - timedelta(seconds=jitter_seconds)))
         while found is not None:
             fire_at = self.fire_at(found, jitter_seconds, seed)
-            if fire_at >= horizon:
+            if fire_at > horizon:
                 return Due(found, fire_at)
             found = self.next_after(found.at)
         return None

@@ -72,10 +72,11 @@ class ScheduleWriter:
             )
         )
 
-    def schedule_next(self, behind: datetime) -> None:
-        """Say when it is due next, after the occurrence at ``behind``."""
+    def schedule_next(self, behind: datetime, *, is_late: bool = False) -> None:
+        """Say when it is due next, after the occurrence at ``behind``, which has been fired late or in time."""
         schedule = self.schedule
-        due = schedule.timing.next_due(behind, self.now, schedule.jitter_seconds, schedule.schedule_ulid)
+        seed = schedule.schedule_ulid
+        due = schedule.timing.next_due(behind, self.now, schedule.jitter_seconds, seed, is_late=is_late)
         schedule.next_occurrence_at = None if due is None else due.occurrence.at
         schedule.next_cron_expression = None if due is None else due.occurrence.cron_expression
         schedule.next_fire_at = None if due is None else due.fire_at

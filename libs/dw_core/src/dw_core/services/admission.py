@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from dw_core.services.policies import POLICIES, boundary_refusal, deadline_at, needs_key
-from dw_core.services.rows import SERVED_BINDINGS, CallOptions, Operation, OperationKey, ServiceCall
+from dw_core.services.rows import CallOptions, Operation, OperationKey, ServiceCall
 
 
 class CallRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,12 +82,12 @@ def admit(request: CallRequest, operation: Operation, service_call_id: str, now:
     refused = _refusal(request, operation, policies)
     if refused is None:
         return call
-    outcome, reason, message = refused
+    reason, message = refused
     return msgspec.structs.replace(
         call,
         status="failed",
-        outcome=outcome,
-        outcome_reason="policy_rejection" if outcome == "rejected_forbidden" else "resolution_failure",
+        outcome="rejected_forbidden",
+        outcome_reason="policy_rejection",
         reason=reason,
         message=message,
         error_type="ServiceCallRejected",
@@ -96,13 +96,10 @@ def admit(request: CallRequest, operation: Operation, service_call_id: str, now:
     )
 
 
-def _refusal(request: CallRequest, operation: Operation, policies: dict[str, Any]) -> tuple[str, str, str] | None:
+def _refusal(request: CallRequest, operation: Operation, policies: dict[str, Any]) -> tuple[str, str] | None:
     barred = boundary_refusal(operation.boundary_policy, request.caller_namespace, operation.namespace, request.role)
     if barred is not None:
-        return "rejected_forbidden", barred, "The boundary policy of the operation does not let this caller in."
+        return barred, "The boundary policy of the operation does not let this caller in."
     if needs_key(policies) and request.idempotency_key is None:
-        return "rejected_forbidden", "idempotency_key_required", "The operation takes calls with an idempotency key."
-    if operation.handler_binding_kind not in SERVED_BINDINGS:
-        message = f"This server does not serve operations bound to {operation.handler_binding_kind}."
-        return "rejected_not_found", "unknown_target", message
+        return "idempotency_key_required", "The operation takes calls with an idempotency key."
     return None

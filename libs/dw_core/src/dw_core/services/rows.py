@@ -17,15 +17,6 @@ RESOLVED_KINDS: Final = {
 }
 """What a binding of the catalogue is called once a call has been resolved to it (engine §1.14)."""
 
-SERVED_BINDINGS: Final = (
-    "start_workflow",
-    "signal_workflow",
-    "update_workflow",
-    "activity_execution",
-    "invocable_http",
-)
-"""The bindings that calls are dispatched to; an operation bound to another one can be catalogued, not called."""
-
 
 class Endpoint(msgspec.Struct, kw_only=True):
     """A service endpoint of a namespace."""

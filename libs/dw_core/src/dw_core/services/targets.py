@@ -30,6 +30,14 @@ class HttpTarget(msgspec.Struct, frozen=True, kw_only=True):
     handler: str
 
 
+class QueryOf(msgspec.Struct, frozen=True, kw_only=True):
+    """The query of a workflow; ``run_id`` None is its current run."""
+
+    workflow_id: str
+    run_id: str | None
+    query_name: str
+
+
 def start_input(call: ServiceCall, limits: Limits) -> StartWorkflow:
     """The start of the run that answers the call; the same for every attempt. Raises :class:`Unservable`."""
     options, binding = call.options, call.handler_binding or {}
@@ -129,6 +137,15 @@ def signal_input(call: ServiceCall) -> SignalWorkflow:
         signal_name=name,
         arguments=call.request_payload,
     )
+
+
+def query_target(call: ServiceCall) -> QueryOf:
+    """What is asked of which workflow. Raises :class:`Unservable`."""
+    name = _text(call.handler_binding or {}, "query_name") or call.target_reference
+    workflow_id = _workflow_id(call)
+    if name is None or workflow_id is None:
+        raise Unservable("The operation needs the name of a query, and the call a workflow to ask.")
+    return QueryOf(workflow_id=workflow_id, run_id=call.options.target_workflow_run_id, query_name=name)
 
 
 def http_target(call: ServiceCall) -> HttpTarget:

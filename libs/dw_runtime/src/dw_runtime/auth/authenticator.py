@@ -1,4 +1,4 @@
-"""The three drivers behind one interface: ``none``, ``token`` and ``signature``."""
+"""The drivers behind one interface; ``none``, ``token`` and ``signature`` are here, ``jwt`` has a module of its own."""
 
 from __future__ import annotations
 
@@ -22,6 +22,10 @@ class AuthState(msgspec.Struct, frozen=True):
     remediation: str | None = None
 
 
+class KeysUnknown(Exception):
+    """The credential was signed with a key that is not known yet; :meth:`Authenticator.refresh` may find it."""
+
+
 class Authenticator(Protocol):
     """Turns a credential into a grant."""
 
@@ -31,8 +35,18 @@ class Authenticator(Protocol):
     def state(self) -> AuthState:
         """Whether the configuration can authenticate anybody."""
 
+    async def refresh(self) -> None:
+        """Learn keys that were not known; called after ``KeysUnknown``."""
 
-class OpenDoor:
+
+class Unchanging:
+    """A driver whose secrets are those of the configuration."""
+
+    async def refresh(self) -> None:
+        """There is nothing to learn."""
+
+
+class OpenDoor(Unchanging):
     """Driver ``none``: everybody is an anonymous administrator who passes every role check."""
 
     _grant: Final = Grant(Principal(subject="anonymous", role=ADMIN, method="none"), EVERY_ROLE)
@@ -44,7 +58,7 @@ class OpenDoor:
         return AuthState("ok", "none")
 
 
-class TokenAuthenticator:
+class TokenAuthenticator(Unchanging):
     """Driver ``token``: ``Authorization: Bearer <token>``."""
 
     def __init__(self, secrets: tuple[Secret, ...]) -> None:
@@ -65,7 +79,7 @@ class TokenAuthenticator:
         return AuthState("ok", "token")
 
 
-class SignatureAuthenticator:
+class SignatureAuthenticator(Unchanging):
     """Driver ``signature``: ``X-Signature`` is the lower-case hex HMAC-SHA256 of the raw request body."""
 
     def __init__(self, secrets: tuple[Secret, ...]) -> None:
@@ -85,7 +99,7 @@ class SignatureAuthenticator:
         return AuthState("ok", "signature")
 
 
-class Misconfigured:
+class Misconfigured(Unchanging):
     """No usable secret, or an unknown driver: every request is refused as our own fault (control-plane §2.1)."""
 
     def __init__(self, state: AuthState) -> None:

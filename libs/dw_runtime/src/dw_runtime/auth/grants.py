@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
 
 from dw_runtime.http.call import Principal
 
+ROLES: Final = ("worker", "operator", "admin")
+"""Every role, the most powerful last."""
 WORKER: Final = "worker"
 OPERATOR: Final = "operator"
 ADMIN: Final = "admin"
@@ -18,7 +21,6 @@ _PASSES: Final = {
     OPERATOR: frozenset({OPERATOR}),
     ADMIN: frozenset({OPERATOR, ADMIN}),
 }
-_RANK: Final = (WORKER, OPERATOR, ADMIN)
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -26,6 +28,12 @@ class Grant(msgspec.Struct, frozen=True):
 
     principal: Principal
     passes: frozenset[str]
+
+
+def grant_of(roles: Iterable[str], principal: Callable[[str], Principal]) -> Grant:
+    """The grant of somebody who has these roles, at least one; ``principal`` makes them of the most powerful."""
+    held = sorted(roles, key=ROLES.index)
+    return Grant(principal(held[-1]), frozenset().union(*(_PASSES[role] for role in held)))
 
 
 class Secret(msgspec.Struct, frozen=True):
@@ -69,4 +77,4 @@ def grant_secrets(secrets: SecretSet, method: str, *, backward_compatible: bool)
 
 def _merge(by_value: dict[str, tuple[str, frozenset[str]]], value: str, role: str, passes: frozenset[str]) -> None:
     known_role, known_passes = by_value.get(value, (role, frozenset()))
-    by_value[value] = (max(role, known_role, key=_RANK.index), known_passes | passes)
+    by_value[value] = (max(role, known_role, key=ROLES.index), known_passes | passes)

@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from dw_core.discovery.envelope import cluster_info
+from dw_core.openapi.document import openapi
+from dw_core.openapi.page import page
+from dw_core.routes.catalogue import ROUTES
 from dw_runtime.discovery.cluster import ClusterParts
 from dw_runtime.discovery.readiness import Readiness
 from dw_runtime.http.call import Call, Handlers, Reply
+from dw_runtime.version import server_version
+
+_PAGE_HEADERS = (("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'"),)
 
 
 def discovery_handlers(
     readiness: Readiness, parts: ClusterParts, static: dict[str, Any], dead_tasks: Callable[[], Sequence[str]]
 ) -> Handlers:
-    """Handlers for ``livez``, ``health``, ``ready`` and ``cluster_info``.
+    """Handlers for ``livez``, ``health``, ``ready``, ``cluster_info`` and the documents of the API.
 
     ``static`` are the parts of cluster info that do not change while the process lives, from
     ``dw_core.discovery.envelope.static_parts``. ``dead_tasks`` names the main tasks of the process that
@@ -55,4 +63,20 @@ def discovery_handlers(
     async def info(call: Call) -> Reply:
         return Reply(cluster_info(static, await parts.get(call.namespace)))
 
-    return {"livez": livez, "health": health, "ready": ready, "cluster_info": info}
+    described = openapi(ROUTES, version=server_version())
+    encoded, shown = msgspec.json.encode(described), page(described).encode()
+
+    async def document(call: Call) -> Reply:
+        return Reply(encoded)
+
+    async def docs(call: Call) -> Reply:
+        return Reply(shown, headers=_PAGE_HEADERS)
+
+    return {
+        "openapi": document,
+        "api_docs": docs,
+        "livez": livez,
+        "health": health,
+        "ready": ready,
+        "cluster_info": info,
+    }

@@ -51,7 +51,7 @@ class Readiness:
         *,
         store: StoreProbe,
         cache: CacheProbe | None,
-        auth: AuthState,
+        auth: Callable[[], AuthState],
         topology: Mapping[str, Any],
         default_namespace: str,
         now: Callable[[], str],
@@ -174,9 +174,10 @@ class Readiness:
         }
 
     def _auth_check(self) -> dict[str, Any]:
-        check: dict[str, Any] = {"status": self._auth.status, "driver": self._auth.driver}
-        if self._auth.remediation is not None:
-            check["remediation"] = self._auth.remediation
+        auth = self._auth()
+        check: dict[str, Any] = {"status": auth.status, "driver": auth.driver}
+        if auth.remediation is not None:
+            check["remediation"] = auth.remediation
         return check
 
     def _workflow_v2_check(self, known: Prerequisites) -> dict[str, Any]:

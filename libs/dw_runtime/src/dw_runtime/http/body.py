@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
@@ -94,13 +96,15 @@ class BodyDecoder:
     """Decodes the JSON body of one route.
 
     Syntax errors and field errors are told apart, because the first are refused before authentication and the second
-    only after the namespace gate: :meth:`decode` raises for the first and *returns* the second.
+    only after the namespace gate: :meth:`decode` raises for the first and *returns* the second. A strict decoder takes
+    no object that names a member twice: which of the two was meant is not for the server to guess.
     """
 
-    __slots__ = ("_decoder", "_may_hold_nul")
+    __slots__ = ("_decoder", "_is_strict", "_may_hold_nul")
 
-    def __init__(self, request: type[msgspec.Struct] | None) -> None:
+    def __init__(self, request: type[msgspec.Struct] | None, *, is_strict: bool = False) -> None:
         self._decoder = None if request is None else msgspec.json.Decoder(request)
+        self._is_strict = is_strict
         self._may_hold_nul: frozenset[str] = getattr(request, "MAY_HOLD_NUL", frozenset())
 
     def decode(self, body: bytes) -> tuple[Any, Invalid | None]:
@@ -114,7 +118,10 @@ class BodyDecoder:
             if self._decoder is None:
                 value = _any_json.decode(body)
                 return None, None if isinstance(value, dict) else Invalid({"body": ["must be a JSON object"]})
-            return self._decoder.decode(body), find_nul(body, self._may_hold_nul)
+            value = self._decoder.decode(body)
+            if self._is_strict and body != b"{}":
+                check_names(body)
+            return value, find_nul(body, self._may_hold_nul)
         except msgspec.ValidationError as error:
             return None, self._field_error(body, Invalid(explain(str(error))))
         except Invalid as error:
@@ -130,6 +137,21 @@ class BodyDecoder:
         except (msgspec.DecodeError, RecursionError) as syntax:
             raise _malformed(syntax) from syntax
         return error
+
+
+def check_names(body: bytes) -> None:
+    """Raise ``malformed_json`` for a JSON text in which an object has two members of one name."""
+    try:
+        json.loads(body, object_pairs_hook=_distinct, parse_int=str, parse_float=str)
+    except ValueError as error:
+        raise _malformed(error) from error
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> None:
+    if len({name for name, _ in pairs}) != len(pairs):
+        counted = Counter(name for name, _ in pairs)
+        name, _ = counted.most_common(1)[0]
+        raise ValueError(f"the member {name[:100]!r} is there more than once")
 
 
 def _too_large(limit_bytes: int) -> Problem:

@@ -13,11 +13,19 @@ from dw_runtime.http.hangup import HangupWatch
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Who calls: ``subject`` for records, ``role`` worker|operator|admin, ``method`` none|token|signature."""
+    """Who calls: ``subject`` for records, ``role`` worker|operator|admin, ``method`` none|token|signature|jwt.
+
+    ``namespaces`` are those they may use, None for all.
+    """
 
     subject: str
     role: str
     method: str
+    namespaces: frozenset[str] | None = None
+
+    def may_use(self, namespace: str) -> bool:
+        """Whether a namespace is open to them."""
+        return self.namespaces is None or namespace in self.namespaces
 
 
 class Call(msgspec.Struct, kw_only=True):

@@ -12,6 +12,7 @@ from dw_core.protocol.problems import Problem
 from dw_core.routes.route import Route
 from dw_core.topology.placement import Placement
 from dw_runtime.auth.grants import Grant
+from dw_runtime.http.call import Principal
 
 ROLE_UNAVAILABLE_MESSAGE: Final = "This node does not host the topology roles required for this endpoint."
 BLOCKED_MESSAGE: Final = "This node is not ready to serve workflow v2 traffic until bootstrap blockers are cleared."
@@ -48,6 +49,16 @@ def forbidden(grant: Grant, route: Route) -> Problem:
         "forbidden",
         "The authenticated role may not call this endpoint.",
         role=grant.principal.role,
+        allowed_roles=list(route.principals),
+    )
+
+
+def namespace_forbidden(principal: Principal, route: Route) -> Problem:
+    """The answer to a caller whom this namespace is not open to; it does not say whether there is such a one."""
+    return Problem(
+        "forbidden",
+        "This namespace is not open to the caller.",
+        role=principal.role,
         allowed_roles=list(route.principals),
     )
 

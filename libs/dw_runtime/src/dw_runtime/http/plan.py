@@ -21,21 +21,32 @@ Observe = Callable[[int, float], None]
 
 _NO_PARAMS: Final[Mapping[str, str]] = {}
 _NO_HEADERS: Final[HeaderPairs] = ()
+JSON_TYPE: Final = b"application/json"
 _BODY_METHODS: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
 class Response(NamedTuple):
-    """A finished response: status, complete body, and headers beyond the ones every response has."""
+    """A finished response: status, complete body, its media type, and headers beyond the ones every response has."""
 
     status: int
     body: bytes
     headers: HeaderPairs
+    content_type: bytes = JSON_TYPE
 
 
 class ResponsePlan:
     """How the responses of a plane (and, for a route, of its operation) are finished."""
 
-    __slots__ = ("_bare", "_envelope", "compression_min_bytes", "is_task_poll", "observe", "plane", "version_header")
+    __slots__ = (
+        "_bare",
+        "_content_type",
+        "_envelope",
+        "compression_min_bytes",
+        "is_task_poll",
+        "observe",
+        "plane",
+        "version_header",
+    )
 
     def __init__(
         self,
@@ -45,7 +56,9 @@ class ResponsePlan:
         observe: Observe,
         operation: str | None = None,
         is_task_poll: bool = False,
+        media_type: str = "application/json",
     ) -> None:
+        self._content_type = media_type.encode()
         self.plane = plane
         self.observe = observe
         self.is_task_poll = is_task_poll
@@ -59,7 +72,7 @@ class ResponsePlan:
         """The response for a handler's answer."""
         body = reply.body if type(reply.body) is bytes else encode_json(reply.body)
         headers = tuple((name.encode(), value.encode()) for name, value in reply.headers) if reply.headers else ()
-        return Response(reply.status, self._envelope.wrap(body, params), headers)
+        return Response(reply.status, self._envelope.wrap(body, params), headers, self._content_type)
 
     def refuse(self, problem: Problem, params: Mapping[str, str] = _NO_PARAMS, headers: HeaderPairs = ()) -> Response:
         """The response for a refusal, from whichever gate or handler."""
@@ -78,7 +91,7 @@ _IDENTITY_REASONS: Final = frozenset({"unauthorized", "forbidden"})
 class RoutePlan(ResponsePlan):
     """A route with its decoder, its handler on this node, and whether the node hosts it."""
 
-    __slots__ = ("decoder", "handler", "is_hosted", "is_worker", "principals", "route", "takes_json")
+    __slots__ = ("decoder", "handler", "is_counted", "is_hosted", "is_worker", "principals", "route", "takes_json")
 
     def __init__(
         self, route: Route, placement: Placement, handler: Handler | None, *, capabilities: bytes, observe: Observe
@@ -89,6 +102,7 @@ class RoutePlan(ResponsePlan):
             observe=observe,
             operation=route.operation,
             is_task_poll=route.plane is Plane.WORKER and route.is_poll,
+            media_type=route.media_type,
         )
         self.route = route
         self.handler = handler
@@ -98,5 +112,7 @@ class RoutePlan(ResponsePlan):
         carries_bytes = route.plane is Plane.CONTROL and not route.version_gate
         takes_body = route.method in _BODY_METHODS or route.request is not None
         self.takes_json = takes_body and not carries_bytes
-        self.decoder = BodyDecoder(route.request)
+        self.decoder = BodyDecoder(route.request, is_strict=route.plane is Plane.CONTROL)
+        # Polls wait by design, and workers are held back by the caps of their queues.
+        self.is_counted = route.plane is Plane.CONTROL and route.namespace_gate and not route.is_poll
         self.is_hosted = not missing_roles(placement, route)

@@ -18,7 +18,8 @@ from dw_core.routes.catalogue import plane_of
 from dw_core.routes.matching import Matched, MethodNotAllowed, NotFound
 from dw_core.routes.route import Plane, Route
 from dw_core.topology.placement import Placement
-from dw_runtime.auth.authenticator import Authenticator
+from dw_runtime.auth.authenticator import Authenticator, KeysUnknown
+from dw_runtime.http.admission import RequestAdmission, RequestLimits
 from dw_runtime.http.body import ClientGone, Receive, check_media_type, has_body, read_body
 from dw_runtime.http.call import Call, Handler, Handlers, Principal, Reply
 from dw_runtime.http.compression import accepts_gzip, gzip
@@ -27,6 +28,7 @@ from dw_runtime.http.gates import (
     BootstrapGate,
     Namespaces,
     forbidden,
+    namespace_forbidden,
     namespace_not_found,
     role_unavailable,
     workflow_v2_blocked,
@@ -48,7 +50,6 @@ ANONYMOUS: Final = Principal(subject="anonymous", role="", method="none")
 
 _UNROUTED: Final = "unrouted"
 _NO_PARAMS: Final[Mapping[str, str]] = {}
-_CONTENT_TYPE: Final = (b"content-type", b"application/json")
 _GZIPPED: Final = ((b"content-encoding", b"gzip"), (b"vary", b"accept-encoding"))
 _CLOSE: Final = ((b"connection", b"close"),)
 
@@ -62,6 +63,7 @@ class ShellSettings(msgspec.Struct, frozen=True, kw_only=True):
     compression_enabled: bool = True
     slow_request_seconds: float = 2.0
     trusts_forwarded: bool = False
+    request_limits: RequestLimits = RequestLimits()
 
 
 class Shell:
@@ -94,6 +96,7 @@ class Shell:
         self._gate = gate
         self._namespaces = namespaces
         self._settings = settings
+        self._admission = RequestAdmission(settings.request_limits)
         self._idle = asyncio.Event()
         self._plans = {
             route.name: RoutePlan(
@@ -171,8 +174,12 @@ class Shell:
                 if raw:
                     check_media_type(headers)
                 body, invalid = plan.decoder.decode(raw)
-            principal, minor = self._identify(plan, headers, raw)
-            query, namespace = await self._admit(plan, params, scope, headers, ident)
+            try:
+                principal, minor = self._identify(plan, headers, raw)
+            except KeysUnknown:
+                await self._authenticator.refresh()
+                principal, minor = self._identify_again(plan, headers, raw)
+            query, namespace = await self._admit(plan, params, scope, headers, ident, principal)
             if invalid is not None:
                 raise invalid
             if plan.handler is None:
@@ -191,6 +198,9 @@ class Shell:
                 draining=self.draining,
                 address=client_address(scope.get("client"), headers if self._settings.trusts_forwarded else None),
             )
+            if plan.is_counted and self._admission.is_limited:
+                with self._admission.admitted(namespace):
+                    return plan.finish(await plan.handler(call), params)
             return plan.finish(await _handle(plan, plan.handler, call, receive), params)
         except Problem as problem:
             if problem.reason == "backend_unavailable":
@@ -220,8 +230,20 @@ class Shell:
             check_control_version(headers)
         return principal, 0
 
+    def _identify_again(self, plan: RoutePlan, headers: RawHeaders, raw: bytes) -> tuple[Principal, int]:
+        try:
+            return self._identify(plan, headers, raw)
+        except KeysUnknown:
+            raise Problem("unauthorized", "The token is signed with a key that the issuer does not show.") from None
+
     async def _admit(
-        self, plan: RoutePlan, params: Mapping[str, str], scope: Scope, headers: RawHeaders, ident: str
+        self,
+        plan: RoutePlan,
+        params: Mapping[str, str],
+        scope: Scope,
+        headers: RawHeaders,
+        ident: str,
+        principal: Principal,
     ) -> tuple[Mapping[str, str], str]:
         """Topology role, bootstrap and namespace: gates 4 to 6. Gives the query parameters and the namespace."""
         if not plan.is_hosted:
@@ -235,6 +257,8 @@ class Shell:
         query = parse_query(scope["query_string"])
         namespace = resolve_namespace(headers, query, self._settings.default_namespace)
         bind_request(ident, namespace, params.get("run_id") or run_of(params.get("task_id", "")))
+        if plan.principals and not principal.may_use(params.get("namespace", namespace).strip().lower()):
+            raise namespace_forbidden(principal, plan.route)
         if plan.route.namespace_gate and not await self._namespaces.exists(namespace):
             raise namespace_not_found(namespace)
         return query, namespace
@@ -242,7 +266,7 @@ class Shell:
     async def _send(
         self, send: Send, scope: Scope, headers: RawHeaders, plan: ResponsePlan, response: Response, ident: str
     ) -> None:
-        status, body, extra = response
+        status, body, extra, content_type = response
         if (
             len(body) >= plan.compression_min_bytes
             and self._settings.compression_enabled
@@ -257,7 +281,7 @@ class Shell:
                 "type": "http.response.start",
                 "status": status,
                 "headers": [
-                    _CONTENT_TYPE,
+                    (b"content-type", content_type),
                     (b"content-length", b"%d" % len(body)),
                     plan.version_header,
                     (b"x-request-id", ident.encode()),

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+import msgspec
+
 from dw_core.engine.rows import TaskKind
 from dw_core.limits import Limits
 from dw_core.protocol.capabilities import CapabilityOptions
 from dw_core.topology.manifest import DiscoveryLimits
 from dw_core.workers.admission import AdmissionRules, QueueLimits, parse_overrides
+from dw_runtime.auth.keys import check_url
 from dw_runtime.auth.settings import AuthSettings
-from dw_runtime.settings import Settings
+from dw_runtime.auth.tokens import ClaimRules
+from dw_runtime.settings import Settings, SettingsError
+from dw_runtime.settings.identity import Auth
 
 
 def core_limits(settings: Settings) -> Limits:
@@ -106,4 +113,30 @@ def auth_settings(settings: Settings) -> AuthSettings:
         operator_signature_key=auth.operator_signature_key or "",
         admin_signature_key=auth.admin_signature_key or "",
         backward_compatible=auth.backward_compatible,
+    )
+
+
+def claim_rules(auth: Auth) -> ClaimRules:
+    """How tokens of the driver ``jwt`` are judged; raises ``SettingsError`` for what cannot work."""
+    if not auth.jwt_issuer or not auth.jwt_audience:
+        raise SettingsError("DW_AUTH_DRIVER=jwt needs DW_JWT_ISSUER and DW_JWT_AUDIENCE.")
+    name, url = ("DW_JWT_JWKS_URL", auth.jwt_jwks_url) if auth.jwt_jwks_url else ("DW_JWT_ISSUER", auth.jwt_issuer)
+    complaint = check_url(url)
+    if complaint is not None:
+        raise SettingsError(f"{name} {complaint}.")
+    try:
+        role_map = msgspec.json.decode(
+            auth.jwt_role_map or "{}", type=dict[str, Literal["worker", "operator", "admin"]]
+        )
+    except msgspec.MsgspecError:
+        raise SettingsError(
+            "DW_JWT_ROLE_MAP must be a JSON object whose values are worker, operator or admin."
+        ) from None
+    return ClaimRules(
+        issuer=auth.jwt_issuer,
+        audience=auth.jwt_audience,
+        role_claim=auth.jwt_role_claim,
+        role_map=role_map,
+        namespace_claim=auth.jwt_namespace_claim,
+        leeway_seconds=auth.jwt_leeway_seconds,
     )

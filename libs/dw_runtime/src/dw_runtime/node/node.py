@@ -21,15 +21,18 @@ from dw_core.routes.catalogue import ROUTES, match
 from dw_core.services.wakes import SERVICE_CALLS, SERVICE_RESULTS
 from dw_core.topology.manifest import manifest, summary
 from dw_core.topology.placement import BootRefused, Placement, resolve
-from dw_runtime.auth.authenticator import build_authenticator
+from dw_runtime.auth.authenticator import Authenticator, build_authenticator
+from dw_runtime.auth.keys import SigningKeys
+from dw_runtime.auth.tokens import JwtAuthenticator
 from dw_runtime.discovery.cluster import ClusterParts
 from dw_runtime.discovery.handlers import discovery_handlers
 from dw_runtime.discovery.readiness import Readiness
 from dw_runtime.discovery.redis_probe import RedisProbe
+from dw_runtime.http.admission import RequestLimits
 from dw_runtime.http.application import Application
 from dw_runtime.http.call import Handlers
 from dw_runtime.http.shell import Shell, ShellSettings
-from dw_runtime.node.limits import auth_settings, capability_options, core_limits, discovery_limits
+from dw_runtime.node.limits import auth_settings, capability_options, claim_rules, core_limits, discovery_limits
 from dw_runtime.process.background import Background
 from dw_runtime.pump.claims import Waiters
 from dw_runtime.pump.pump import Pump
@@ -139,11 +142,20 @@ class Node:
         limits = discovery_limits(self.settings)
         return summary(placement.shape, placement.process_class, queue_wake=self._queue_wake, limits=limits)
 
+    def _authenticator(self) -> Authenticator:
+        if self.settings.auth.driver != "jwt":
+            return build_authenticator(auth_settings(self.settings))
+        auth = self.settings.auth
+        rules = claim_rules(auth)
+        keys = SigningKeys(rules.issuer, auth.jwt_jwks_url, self.metrics)
+        self.join("signing-keys", keys)
+        return JwtAuthenticator(rules, keys)
+
     def serve(self, handlers: Handlers, loops: dict[str, Background]) -> Application:
         """Build the shell and the application around the role's handlers; ``loops`` show in ``/livez``."""
         settings = self.settings
         self._loops.update(loops)
-        authenticator = build_authenticator(auth_settings(settings))
+        authenticator = self._authenticator()
         capabilities = server_capabilities(capability_options(settings, self.limits))
         queue_wake = self._queue_wake
         placed = (self.placement.shape, self.placement.process_class)
@@ -151,7 +163,7 @@ class Node:
         readiness = Readiness(
             store=PostgresProbe(self.database, settings),
             cache=None if self._redis is None else RedisProbe(self._redis),
-            auth=authenticator.state(),
+            auth=authenticator.state,
             topology=self.topology_summary(),
             default_namespace=settings.topology.default_namespace,
             now=wire_now,
@@ -184,6 +196,10 @@ class Node:
                 default_namespace=settings.topology.default_namespace,
                 max_body_bytes=self.limits.max_payload_bytes,
                 compression_enabled=settings.protocol.compression_enabled,
+                request_limits=RequestLimits(
+                    per_minute=settings.admission.namespace_requests_per_minute,
+                    at_a_time=settings.admission.namespace_requests_at_a_time,
+                ),
                 trusts_forwarded=settings.auth.trust_forwarded_attribution_headers,
             ),
         )

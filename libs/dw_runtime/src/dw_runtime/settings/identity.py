@@ -98,7 +98,7 @@ class Auth(msgspec.Struct, frozen=True, kw_only=True):
     """How callers prove who they are (topology §6.4, auth)."""
 
     driver: Annotated[
-        str, Var("DW_AUTH_DRIVER", "How callers authenticate.", choices=("none", "token", "signature"))
+        str, Var("DW_AUTH_DRIVER", "How callers authenticate.", choices=("none", "token", "signature", "jwt"))
     ] = "token"
     token: Annotated[str | None, Var("DW_AUTH_TOKEN", "Token accepted for every role.", is_secret=True)] = None
     worker_token: Annotated[str | None, Var("DW_WORKER_TOKEN", "Token of workers.", is_secret=True)] = None
@@ -123,6 +123,34 @@ class Auth(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Var("DW_AUTH_BACKWARD_COMPATIBLE", "Whether the single token still opens every role when role tokens are set."),
     ] = True
+    jwt_issuer: Annotated[str | None, Var("DW_JWT_ISSUER", "Issuer of the tokens that the driver jwt accepts.")] = None
+    jwt_audience: Annotated[str | None, Var("DW_JWT_AUDIENCE", "Audience that such a token must name.")] = None
+    jwt_jwks_url: Annotated[
+        str | None,
+        Var(
+            "DW_JWT_JWKS_URL",
+            "Where the keys of the issuer are; https, but on this machine.",
+            derived="the discovery document of the issuer",
+        ),
+    ] = None
+    jwt_role_claim: Annotated[str, Var("DW_JWT_ROLE_CLAIM", "Claim that holds the roles; dots lead into objects.")] = (
+        "roles"
+    )
+    jwt_role_map: Annotated[
+        str | None,
+        Var(
+            "DW_JWT_ROLE_MAP",
+            "Roles by the values of that claim, as a JSON object; worker, operator and admin need none.",
+        ),
+    ] = None
+    jwt_namespace_claim: Annotated[
+        str | None,
+        Var("DW_JWT_NAMESPACE_CLAIM", "Claim that holds the namespaces that are open to the bearer, * for all."),
+    ] = None
+    jwt_leeway_seconds: Annotated[
+        int,
+        Var("DW_JWT_LEEWAY_SECONDS", "How far the clock of the issuer may differ.", "seconds", minimum=0, maximum=300),
+    ] = 30
     trust_forwarded_attribution_headers: Annotated[
         bool, Var("DW_TRUST_FORWARDED_ATTRIBUTION_HEADERS", "Whether attribution headers of a gateway are believed.")
     ] = False

@@ -197,6 +197,22 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _cap("ACTIVITY", "DISPATCHES_PER_MINUTE_PER_NAMESPACE", "Activity tasks dispatched per namespace and minute."),
     ] = None
+    namespace_requests_per_minute: Annotated[
+        int | None,
+        Var(
+            "DW_NAMESPACE_MAX_REQUESTS_PER_MINUTE",
+            "Control-plane requests of a namespace per process and minute.",
+            minimum=1,
+        ),
+    ] = None
+    namespace_requests_at_a_time: Annotated[
+        int | None,
+        Var(
+            "DW_NAMESPACE_MAX_CONCURRENT_REQUESTS",
+            "Control-plane requests of a namespace per process at a time.",
+            minimum=1,
+        ),
+    ] = None
     overrides: Annotated[
         str | None,
         Var("DW_TASK_QUEUE_ADMISSION_OVERRIDES", "Caps of single namespaces and queues, as a JSON object."),

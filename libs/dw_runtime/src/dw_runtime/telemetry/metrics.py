@@ -72,6 +72,12 @@ PUMP_SPLITS: Final = MetricSpec(
 RUNS_PRUNED: Final = MetricSpec(
     name="dw_runs_pruned_total", kind="counter", help="Closed runs removed because their retention was over."
 )
+SIGNING_KEY_FETCHES: Final = MetricSpec(
+    name="dw_auth_signing_key_fetches_total",
+    kind="counter",
+    help="Attempts to fetch the keys of the issuer of tokens.",
+    labels={"outcome": "ok, failed"},
+)
 COMMITS: Final = MetricSpec(name="dw_store_commits_total", kind="counter", help="Transactions committed.")
 STATEMENTS: Final = MetricSpec(name="dw_store_statements_total", kind="counter", help="SQL statements sent.")
 POOL_IN_USE: Final = MetricSpec(
@@ -210,6 +216,7 @@ METRICS: Final = (
     PUMP_QUEUE_INPUTS,
     PUMP_SPLITS,
     RUNS_PRUNED,
+    SIGNING_KEY_FETCHES,
     COMMITS,
     STATEMENTS,
     POOL_IN_USE,
@@ -252,6 +259,7 @@ class Metrics:
         self.pump_queue_inputs = self._gauge(PUMP_QUEUE_INPUTS)
         self.pump_splits = self._counter(PUMP_SPLITS)
         self.runs_pruned = self._counter(RUNS_PRUNED)
+        self.signing_key_fetches = self._counter(SIGNING_KEY_FETCHES)
         self.commits = self._counter(COMMITS)
         self.statements = self._counter(STATEMENTS)
         self.pool_in_use = self._gauge(POOL_IN_USE)

@@ -115,8 +115,8 @@ left_behind AS (
 SELECT (SELECT json_agg(t.run_id) FROM told t), (SELECT json_agg(e.service_call_id) FROM ended e);
 
 -- name: lease_service_calls
--- Take due calls for $1: at most $2, for $3 seconds each and as long as a request to an HTTP target may take, which is
--- $4 seconds when the operation does not say. Tells of each whether its deadline has passed, and the time.
+-- Take due calls for $1: at most $2, for $3 seconds each and as long as a request to an HTTP target or a question to a
+-- run may take, which is $4 seconds when the operation does not say. Tells of each whether its deadline has passed, and the time.
 WITH due AS MATERIALIZED (
     SELECT c.service_call_id
     FROM workflow_service_calls c
@@ -129,7 +129,7 @@ UPDATE workflow_service_calls c SET
     lease_owner = $1, started_at = COALESCE(c.started_at, clock.now),
     attempt_count = c.attempt_count + CASE WHEN c.deadline_at <= clock.now THEN 0 ELSE 1 END,
     due_at = clock.now + make_interval(
-        secs => $3 + CASE WHEN c.binding_kind = 'invocable_http' THEN COALESCE(
+        secs => $3 + CASE WHEN c.binding_kind IN ('invocable_http', 'query_workflow') THEN COALESCE(
             (c.policies -> 'deadline_policy' ->> 'request_timeout_seconds')::float8, $4
         ) ELSE 0 END
     )

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 import psycopg
 
-from dw_api_ingress.watching import Watching
 from dw_core.queries.task import QueryFailed, QueryState
+from dw_runtime.asking.watching import Watching
 from dw_runtime.store.database import Database, Row
 
 STORE_ERRORS: Final = (psycopg.OperationalError, OSError)

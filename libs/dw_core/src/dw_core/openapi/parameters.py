@@ -1,0 +1,77 @@
+"""The query parameters that routes read."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class QueryParameter(msgspec.Struct, frozen=True, kw_only=True):
+    """One query parameter. ``choices`` are its values when they are a closed set; bounds are for integers."""
+
+    name: str
+    summary: str
+    kind: Literal["string", "integer", "boolean"] = "string"
+    choices: tuple[str, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+
+    def schema(self) -> dict[str, Any]:
+        """Its JSON Schema."""
+        members: dict[str, Any] = {"type": self.kind}
+        if self.choices:
+            members["enum"] = list(self.choices)
+        if self.minimum is not None:
+            members["minimum"] = self.minimum
+        if self.maximum is not None:
+            members["maximum"] = self.maximum
+        return members
+
+
+def paged(maximum: int) -> tuple[QueryParameter, ...]:
+    """The parameters of a listing by pages of at most ``maximum`` entries."""
+    return (
+        QueryParameter(name="page_size", summary="Entries of a page.", kind="integer", minimum=1, maximum=maximum),
+        QueryParameter(name="next_page_token", summary="Where the page begins: what the last page gave."),
+    )
+
+
+_STATUS = QueryParameter(name="status", summary="Only those.", choices=("running", "completed", "failed"))
+_PREVIEW = QueryParameter(
+    name="include_last_event_payload", summary="Whether to show the beginning of the last event.", kind="boolean"
+)
+_LIMIT = QueryParameter(name="limit", summary="How many are looked at.", kind="integer", minimum=1, maximum=100)
+
+PARAMETERS: dict[str, tuple[QueryParameter, ...]] = {
+    "workflow_history": (
+        *paged(1000),
+        QueryParameter(name="wait_new_event", summary="Whether to wait for more at the end.", kind="boolean"),
+    ),
+    "activity_list": (*paged(200), _STATUS),
+    "output_stream_read": (
+        QueryParameter(name="from", summary="The first offset.", kind="integer", minimum=0),
+        QueryParameter(name="max_items", summary="Items of an answer.", kind="integer", minimum=1),
+        QueryParameter(name="wait_seconds", summary="How long to wait for an item.", kind="integer", minimum=0),
+    ),
+    "worker_list": (
+        QueryParameter(name="task_queue", summary="Only workers of this queue."),
+        QueryParameter(name="status", summary="Only those.", choices=("active", "draining", "stale")),
+    ),
+    "task_queue_list": paged(1000),
+    "workflow_debug": (_PREVIEW,),
+    "workflow_run_debug": (_PREVIEW,),
+    "system_activity_timeouts": (_LIMIT,),
+    "system_retention": (_LIMIT,),
+    "system_audit": (
+        *paged(1000),
+        QueryParameter(name="subject", summary="Who has given the command."),
+        QueryParameter(name="command", summary="The name of the route."),
+        QueryParameter(name="target", summary="What the command acts on."),
+        QueryParameter(name="outcome", summary="What became of it.", choices=("accepted", "rejected")),
+        QueryParameter(name="since", summary="ISO 8601 time from which on entries count."),
+        QueryParameter(name="until", summary="ISO 8601 time before which entries count."),
+        QueryParameter(name="all_namespaces", summary="Whether every namespace is read.", kind="boolean"),
+    ),
+}
+"""By route name."""
