@@ -14,6 +14,8 @@ import msgspec
 from dw_api_ingress.auditing import Auditor
 from dw_api_ingress.handlers import control_handlers
 from dw_api_ingress.namespaces import namespace_handlers
+from dw_api_ingress.schedule_listing import ScheduleListing
+from dw_api_ingress.schedules import ScheduleHandlers
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
 from dw_api_ingress.service_results import watch_calls
@@ -30,6 +32,7 @@ from dw_runtime.auth.authenticator import build_authenticator
 from dw_runtime.auth.settings import AuthSettings
 from dw_runtime.http.shell import Shell, ShellSettings
 from dw_runtime.pump.claims import Claimed, Looked, Want
+from dw_runtime.pump.fires import FireRunner
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
 from dw_runtime.settings import load
@@ -40,8 +43,10 @@ from dw_runtime.store.reads.namespaces import NamespaceCache, NamespaceReads
 from dw_runtime.store.reads.probe import PostgresProbe
 from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
+from dw_runtime.store.reads.schedules import ScheduleReads
 from dw_runtime.store.reads.visibility import Listing
 from dw_runtime.telemetry.metrics import Metrics
+from dw_scheduler.schedules import ScheduleClock
 
 
 def new_id() -> str:
@@ -121,6 +126,7 @@ class ControlPlane(msgspec.Struct):
     namespaces: NamespaceReads
     cache: NamespaceCache
     probe: PostgresProbe
+    schedules: ScheduleClock
 
     async def claim(self, queue: str, kind: TaskKind = TaskKind.WORKFLOW, owner: str = "worker-1") -> Claimed:
         """Lease the next task of a queue."""
@@ -164,6 +170,7 @@ async def control_plane(
         await database.rows("ensure_namespace", namespace, "A test's own.", 30)
         runs = RunReads(database, stale_after_seconds=settings.workers.stale_after_seconds)
         auditor = Auditor(AuditTrail(database), new_id)
+        runner = FireRunner(database, pump, metrics, new_id)
         namespaces, cache = NamespaceReads(database), NamespaceCache(database)
         shell = Shell(
             routes=ROUTES,
@@ -179,6 +186,10 @@ async def control_plane(
                 limits=bounds,
                 new_id=new_id,
                 retention=RetentionStore(database),
+                schedules=(
+                    ScheduleHandlers(auditor, runner, AttributeReads(database), bounds, new_id, holder="control-plane"),
+                    ScheduleListing(ScheduleReads(database)),
+                ),
                 services=(
                     CatalogueHandlers(database, auditor, new_id),
                     ServiceCallHandlers(database, pump, results, auditor, announce=lambda keys: None, new_id=new_id),
@@ -192,7 +203,16 @@ async def control_plane(
             settings=ShellSettings(),
         )
         yield ControlPlane(
-            shell, database, pump, polls, namespace, runs, namespaces, cache, PostgresProbe(database, settings)
+            shell,
+            database,
+            pump,
+            polls,
+            namespace,
+            runs,
+            namespaces,
+            cache,
+            PostgresProbe(database, settings),
+            ScheduleClock(database, runner, metrics, new_id, holder="scheduler"),
         )
     finally:
         await results.stop()

@@ -49,6 +49,9 @@ GROWING = frozenset(
         "workflow_output_items",
         "worker_sessions",
         "workflow_search_attributes",
+        "workflow_schedules",
+        "workflow_schedule_events",
+        "workflow_schedule_fires",
     )
 )
 BOUNDED = frozenset(
@@ -64,15 +67,18 @@ BOUNDED = frozenset(
         "workflow_service_endpoints",
         "workflow_services",
         "workflow_service_operations",
+        "server_secrets",
     )
 )
 """Tables whose size does not follow the number of workflows."""
 BOUNDED_WALKS = {
     "prune_audit": {"audit_entries_pkey"},
+    "read_schedule_counts": {"workflow_schedules_due", "workflow_schedules_paused"},
+    "next_schedule": {"workflow_schedules_due"},
     "read_task_pressure": {"workflow_tasks_ready", "workflow_tasks_sweep", "workflow_tasks_owner"},
 }
 """Statements that read an index from its start and stop at a limit."""
-SMALL_INDEXES = {"workflow_query_tasks_owner", "worker_sessions_open"}
+SMALL_INDEXES = {"workflow_query_tasks_owner", "workflow_schedules_buffered", "worker_sessions_open"}
 """Indexes of what is held only; reading one whole costs next to nothing."""
 RUN_ID = "1".zfill(26)
 NEW_ID = "Z" * 26
@@ -152,6 +158,8 @@ VALUE = {"run_id": RUN_ID, "name": "New", "ordinal": 0, "text_value": "x"}
 GROUP = {"run_id": RUN_ID, "base_sequence": 1, "change_id": "change"}
 
 
+SCHEDULE = {"namespace": "seed-1", "schedule_id": "s-1"}
+SCHEDULES = json.dumps([SCHEDULE])
 QUERY = {"query_task_id": NEW_ID, "kind": 2, "namespace": "seed-1", "queue": "queue-1", "run_id": RUN_ID}
 CLAIMANT = {"lease_owner": "worker-1", "poll_request_id": "poll-1", "lease_seconds": 60}
 
@@ -322,7 +330,6 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     ),
     "show_runs": (KEYS, 60),
     "index_attributes": (KEYS_OF_RUNS, rows(VALUE)),
-    "list_attribute_types": ("seed-1",),
     "register_attribute": ("seed-1", "Customer", "keyword", 100),
     "forget_attribute": ("seed-1", "Customer"),
     "read_run_history": ("seed-1", "w-1", RUN_ID, 0, 100),
@@ -369,6 +376,26 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "read_task_pressure": (3, 60, 10_000),
     "read_fleet": ("seed-1", 60, None, 100),
     "read_drains": (60, 10_000),
+    "lock_schedule": ("seed-1", "s-1"),
+    "lock_schedules": (SCHEDULES,),
+    "lock_due_schedules": (250,),
+    "next_schedule": (),
+    "read_schedule_states": (SCHEDULES,),
+    "create_schedule": (json.dumps(SCHEDULE),),
+    "save_schedules": (rows(SCHEDULE),),
+    "record_schedule_events": (rows(SCHEDULE | {"sequence": 9}),),
+    "order_fires": (rows(SCHEDULE | {"trigger_number": 9}), 30),
+    "lease_fires": ("me", 250, 30),
+    "forget_fires": (rows({"schedule_ulid": RUN_ID, "trigger_number": 2}),),
+    "read_clock": (),
+    "describe_schedule": ("seed-1", "s-1"),
+    "list_schedules": ("seed-1", "infinity", "", 51, None, None, None, None, None),
+    "list_typed_schedules": ("seed-1", "infinity", "", 51, None, None, None, None, None, "type-1"),
+    "read_schedule_history": ("seed-1", "s-1", 0, 100),
+    "read_secret": ("page-tokens",),
+    "list_attribute_types": ("seed-1",),
+    "read_schedule_counts": (10_000, 2),
+    "prune_schedule_events": (5000,),
 }
 """Parameters of each statement; a statement that is not here fails its test."""
 

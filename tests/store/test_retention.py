@@ -16,8 +16,8 @@ from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.statements import statements
 from tests.harness.control_plane import ControlPlane, control_plane, new_id
 
-EPHEMERAL = {"workflow_query_tasks"}
-"""Tables whose rows outlive their run by minutes at most."""
+EPHEMERAL = {"workflow_query_tasks", "workflow_schedule_fires"}
+"""Tables whose rows outlive their run by minutes at most, or order one that has not begun."""
 TRAIL = {"audit_entries"}
 """Who has done what to a run outlives it."""
 

@@ -20,6 +20,8 @@ from dw_api_ingress.passes import PassHandlers
 from dw_api_ingress.querying import QueryHandlers
 from dw_api_ingress.repairing import RepairHandlers
 from dw_api_ingress.retention import RetentionHandlers
+from dw_api_ingress.schedule_listing import ScheduleListing
+from dw_api_ingress.schedules import ScheduleHandlers
 from dw_api_ingress.search_attributes import SearchAttributeHandlers
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
@@ -59,6 +61,7 @@ def control_handlers(
     debug: DebugHandlers | None = None,
     updates: UpdateHandlers | None = None,
     retention: RetentionStore | None = None,
+    schedules: tuple[ScheduleHandlers, ScheduleListing] | None = None,
     wait_for_history: WaitForHistory | None = None,
     messages: MessageStreamHandlers | None = None,
     outputs: OutputStreamHandlers | None = None,
@@ -67,7 +70,7 @@ def control_handlers(
 
     ``new_id`` draws ULIDs for runs and commands. ``wait_for_history`` waits for news of a run at most some seconds;
     without it a held history read looks again twice per second. Without ``queries``, ``activities``, ``builds``,
-    ``updates``, ``messages``, ``outputs`` or ``services`` their routes answer 501.
+    ``updates``, ``messages``, ``outputs``, ``schedules`` or ``services`` their routes answer 501.
     """
     start = StartHandlers(pump, attributes, limits, new_id)
     signals = SignalHandlers(pump, runs, limits, new_id)
@@ -84,6 +87,7 @@ def control_handlers(
     return {
         **asking,
         **({} if services is None else auditor.recorded(_service_handlers(*services))),
+        **({} if schedules is None else _schedules(*schedules, auditor)),
         **({} if retention is None else _retention(retention, auditor)),
         **updating,
         **({} if messages is None else messages.by_route()),
@@ -117,6 +121,10 @@ def control_handlers(
         **auditor.recorded(SearchAttributeHandlers(attributes, auditor, limits).by_route()),
         "system_audit": AuditHandlers(auditor.trail).page,
     }
+
+
+def _schedules(changes: ScheduleHandlers, reads: ScheduleListing, auditor: Auditor) -> Handlers:
+    return {**auditor.recorded(changes.by_route()), **reads.by_route()}
 
 
 def _service_handlers(catalogue: CatalogueHandlers, calls: ServiceCallHandlers) -> Handlers:

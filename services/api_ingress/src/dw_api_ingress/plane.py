@@ -11,6 +11,8 @@ from dw_api_ingress.namespaces import namespace_handlers
 from dw_api_ingress.output_streams import OutputStreamHandlers
 from dw_api_ingress.passes import PassHandlers
 from dw_api_ingress.querying import QueryHandlers
+from dw_api_ingress.schedule_listing import ScheduleListing
+from dw_api_ingress.schedules import ScheduleHandlers
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
 from dw_api_ingress.service_results import watch_calls
@@ -26,6 +28,7 @@ from dw_runtime.asking.watching import Watching
 from dw_runtime.http.call import Handlers
 from dw_runtime.node.limits import admission_rules
 from dw_runtime.node.node import Node, new_id
+from dw_runtime.pump.fires import FireRunner
 from dw_runtime.store.audit import AuditTrail
 from dw_runtime.store.reads.activities import ActivityReads
 from dw_runtime.store.reads.attributes import AttributeReads
@@ -36,6 +39,7 @@ from dw_runtime.store.reads.passes import PassReads
 from dw_runtime.store.reads.probe import PostgresProbe
 from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
+from dw_runtime.store.reads.schedules import ScheduleReads
 from dw_runtime.store.reads.streams import StreamReads
 from dw_runtime.store.reads.updates import UpdateReads
 from dw_runtime.store.reads.visibility import Listing
@@ -97,6 +101,17 @@ def control_plane(node: Node, asking: Asking) -> Handlers:
         messages=MessageStreamHandlers(node.pump, streams, node.metrics, new_id),
         outputs=OutputStreamHandlers(node.pump, streams, ends, node.metrics),
         queries=QueryHandlers(asking, node.metrics),
+        schedules=(
+            ScheduleHandlers(
+                auditor,
+                FireRunner(node.database, node.pump, node.metrics, new_id),
+                AttributeReads(node.database),
+                node.limits,
+                new_id,
+                holder=node.holder,
+            ),
+            ScheduleListing(ScheduleReads(node.database)),
+        ),
         services=(
             CatalogueHandlers(node.database, auditor, new_id),
             ServiceCallHandlers(node.database, node.pump, results, auditor, announce=node.announce, new_id=new_id),

@@ -195,6 +195,22 @@ SESSIONS_LOST: Final = MetricSpec(
     help="Worker sessions that were taken from their holder.",
     labels={"reason": "ttl_expired, lease_expired, worker_heartbeat_stale"},
 )
+SCHEDULE_DECISIONS_MADE: Final = ("fired", "buffered", "buffer_full", "skipped")
+"""What the clock made of an occurrence, or of a fire that had been held back."""
+
+SCHEDULE_DECISIONS: Final = MetricSpec(
+    name="dw_schedule_decisions_total",
+    kind="counter",
+    help="Occurrences of schedules that this process has decided on.",
+    labels={"outcome": ", ".join(SCHEDULE_DECISIONS_MADE)},
+)
+SCHEDULE_FIRE_OUTCOMES: Final = ("started", "already_started", "failed")
+SCHEDULE_FIRES: Final = MetricSpec(
+    name="dw_schedule_fires_total",
+    kind="counter",
+    help="Starts ordered by schedules that this process has carried out.",
+    labels={"outcome": ", ".join(SCHEDULE_FIRE_OUTCOMES)},
+)
 
 METRICS: Final = (
     REQUEST_SECONDS,
@@ -225,6 +241,8 @@ METRICS: Final = (
     STREAM_READ_WAIT_SECONDS,
     SESSION_ADMISSIONS,
     SESSIONS_LOST,
+    SCHEDULE_DECISIONS,
+    SCHEDULE_FIRES,
 )
 """Every metric, in the order of the reference page."""
 
@@ -274,6 +292,9 @@ class Metrics:
         admissions, lost = self._counter(SESSION_ADMISSIONS), self._counter(SESSIONS_LOST)
         self.session_admissions = {name: admissions.labels(name) for name in ("created", "reused", "reacquired")}
         self.sessions_lost = {reason: lost.labels(reason.value) for reason in SessionLoss}
+        decisions, fires = self._counter(SCHEDULE_DECISIONS), self._counter(SCHEDULE_FIRES)
+        self.schedule_decisions = {outcome: decisions.labels(outcome) for outcome in SCHEDULE_DECISIONS_MADE}
+        self.schedule_fires = {outcome: fires.labels(outcome) for outcome in SCHEDULE_FIRE_OUTCOMES}
         attempts = self._counter(SERVICE_ATTEMPTS)
         self.service_attempts = {outcome: attempts.labels(outcome) for outcome in SERVICE_OUTCOMES}
 

@@ -76,6 +76,12 @@ attributes AS (DELETE FROM workflow_search_attribute_types a USING doomed d WHER
 operations AS (DELETE FROM workflow_service_operations o USING doomed d WHERE o.namespace = d.name RETURNING 1),
 services AS (DELETE FROM workflow_services s USING doomed d WHERE s.namespace = d.name RETURNING 1),
 endpoints AS (DELETE FROM workflow_service_endpoints e USING doomed d WHERE e.namespace = d.name RETURNING 1),
+schedules AS (DELETE FROM workflow_schedules s USING doomed d WHERE s.namespace = d.name RETURNING 1),
+schedule_events AS (DELETE FROM workflow_schedule_events e USING doomed d WHERE e.namespace = d.name),
+schedule_fires AS (
+    DELETE FROM workflow_schedule_fires f USING workflow_schedules s, doomed d
+    WHERE s.namespace = d.name AND f.schedule_ulid = s.schedule_ulid
+),
 shares AS (DELETE FROM task_queue_shares s USING doomed d WHERE s.namespace = d.name),
 counters AS (DELETE FROM task_dispatch_counters c USING doomed d WHERE c.namespace = d.name),
 closed AS (
@@ -86,7 +92,7 @@ closed AS (
 SELECT json_build_object(
     'workers', (SELECT count(*) FROM workers), 'worker_sessions', (SELECT count(*) FROM sessions),
     'build_ids', (SELECT count(*) FROM builds), 'search_attributes', (SELECT count(*) FROM attributes),
-    'service_operations', (SELECT count(*) FROM operations), 'services', (SELECT count(*) FROM services),
+    'schedules', (SELECT count(*) FROM schedules), 'service_operations', (SELECT count(*) FROM operations), 'services', (SELECT count(*) FROM services),
     'service_endpoints', (SELECT count(*) FROM endpoints)
 )::text
 FROM doomed;
