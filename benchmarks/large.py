@@ -126,9 +126,14 @@ async def _prune(url: str) -> tuple[int, float]:
     return pruned, time.monotonic() - began
 
 
-def _seed(url: str, runs: int) -> None:
+def _seed(url: str, runs: int, first: int = 0) -> None:
+    """Add so many runs, numbered from ``first`` on."""
+    values = {":runs": str(runs), ":first": str(first), ":blob": EMPTY_LIST_BLOB}
+    text = SEED.read_text()
+    for name, value in values.items():
+        text = text.replace(name, value)
     with psycopg.connect(url, autocommit=True) as connection:
-        for statement in SEED.read_text().replace(":runs", str(runs)).replace(":blob", EMPTY_LIST_BLOB).split(";\n\n"):
+        for statement in text.split(";\n\n"):
             began = time.monotonic()
             connection.execute(statement.encode())
             _say(f"{' '.join(statement.split()[-40:])[:60]}: {time.monotonic() - began:.0f} s")
@@ -171,6 +176,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rate = pruned / seconds
         _say(f"retention: {pruned:,} runs in {seconds:.0f} s, {rate:,.0f} runs/s")
         _say(f"size: {_mib(seeded)} seeded, {_mib(after)} after the last pass, {_mib(vacuumed)} after a vacuum")
+        more = options.runs // 2
+        _seed(url, more, first=options.runs)
+        _say(f"size: {_mib(_size(url))} with {more:,} new runs in the room of those that have gone")
         return 1 if slow or rate < BAR_RUNS_PER_SECOND else 0
 
 

@@ -1,21 +1,22 @@
--- A large installation: :runs runs, the newest one minute and the oldest about two months old. One in a hundred is open, one in
--- thirty-three belongs to the workflow id busy (at most 30,000), types are skewed over 200 names, and three in ten have
--- search attributes.
+-- A large installation: :runs runs numbered from :first on, the newest one minute old, one every five seconds. One in
+-- a hundred is open, one in thirty-three of the first ones belongs to the workflow id busy (at most 30,000), types are
+-- skewed over 200 names, and three in ten have search attributes.
 SET synchronous_commit = off;
 
 INSERT INTO workflow_search_attribute_types (namespace, name, type, registered_at)
 VALUES ('default', 'CustomerId', 'keyword', now()), ('default', 'Region', 'keyword', now()),
-       ('default', 'Amount', 'float', now()), ('default', 'IsVip', 'bool', now());
+       ('default', 'Amount', 'float', now()), ('default', 'IsVip', 'bool', now())
+ON CONFLICT DO NOTHING;
 
 CREATE TEMP TABLE plan AS
 SELECT n, lpad(n::text, 26, '0') AS run_id,
-       CASE WHEN n % 33 = 0 AND n / 33 <= 30000 THEN 'busy' ELSE 'order-' || n END AS workflow_id,
-       CASE WHEN n % 33 = 0 AND n / 33 <= 30000 THEN n / 33 ELSE 1 END AS run_number,
+       CASE WHEN first = 0 AND n % 33 = 0 AND n / 33 <= 30000 THEN 'busy' ELSE 'order-' || n END AS workflow_id,
+       CASE WHEN first = 0 AND n % 33 = 0 AND n / 33 <= 30000 THEN n / 33 ELSE 1 END AS run_number,
        'type-' || floor(200 * power(random(), 3)) AS workflow_type, 'queue-' || n % 10 AS queue,
        CASE WHEN n % 100 = 50 THEN 'waiting' WHEN n % 25 = 0 THEN 'failed' WHEN n % 101 = 0 THEN 'cancelled'
             ELSE 'completed' END AS status,
-       now() - interval '1 minute' - (runs - n) * interval '5 seconds' AS started_at, random() AS chance
-FROM (SELECT :runs AS runs) r, generate_series(1, runs) n;
+       now() - interval '1 minute' - (first + runs - n) * interval '5 seconds' AS started_at, random() AS chance
+FROM (SELECT :first AS first, :runs AS runs) r, generate_series(first + 1, first + runs) n;
 
 INSERT INTO workflow_runs (
     run_id, namespace, workflow_id, run_number, workflow_type, queue, priority, fairness_weight, status, closed_reason,

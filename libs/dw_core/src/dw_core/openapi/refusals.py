@@ -210,8 +210,6 @@ REFUSALS: dict[str, tuple[str, ...]] = {
     "workflow_run_cancel": ("instance_not_found", "run_not_active", "run_not_found"),
     "workflow_run_debug": ("instance_not_found", "run_not_found"),
     "workflow_run_describe": ("instance_not_found", "run_not_found"),
-    "workflow_run_nexus_operations": ("instance_not_found", "run_not_found"),
-    "workflow_run_observation": ("instance_not_found", "run_not_found"),
     "workflow_run_query": (
         "historical_run_command_rejected",
         "instance_not_found",
@@ -229,7 +227,6 @@ REFUSALS: dict[str, tuple[str, ...]] = {
         "run_not_active",
         "run_not_found",
     ),
-    "workflow_run_redrive": ("instance_not_found", "run_not_found"),
     "workflow_run_repair": ("instance_not_found", "run_not_found"),
     "workflow_run_request_cancellation": (
         "active_claim_cancellation_not_supported",

@@ -22,13 +22,23 @@ CREATE INDEX workflow_search_attributes_number
 -- registered_at is null for a type that only the use by workflows has fixed.
 ALTER TABLE workflow_search_attribute_types ADD COLUMN registered_at timestamptz;
 
-CREATE INDEX workflow_run_summaries_queue ON workflow_run_summaries (namespace, queue, started_at DESC, run_id DESC);
-CREATE INDEX workflow_run_summaries_build ON workflow_run_summaries (namespace, compatibility, started_at DESC, run_id DESC)
-    WHERE compatibility IS NOT NULL;
-CREATE INDEX workflow_run_summaries_instance ON workflow_run_summaries (namespace, workflow_id, started_at DESC, run_id DESC);
-
 -- An archived run is kept for good. archive says since when, by which command and why.
 ALTER TABLE workflow_runs ADD COLUMN archive json;
 ALTER TABLE workflow_run_summaries ADD COLUMN archived_at timestamptz;
-CREATE INDEX workflow_run_summaries_expiring ON workflow_run_summaries (namespace, closed_at, run_id)
-    WHERE closed_at IS NOT NULL AND archived_at IS NULL;
+
+-- What is there already is found by its attributes as well.
+INSERT INTO workflow_search_attributes (run_id, name, ordinal, namespace, text_value, number_value, started_at)
+SELECT s.run_id, a.key, v.ordinal - 1, s.namespace, CASE WHEN f.is_number THEN NULL ELSE f.text END,
+       CASE
+           WHEN f.is_number THEN f.text::numeric
+           WHEN s.search_attribute_types ->> a.key = 'datetime' THEN extract(epoch FROM f.text::timestamptz) * 1000000
+       END,
+       s.started_at
+FROM workflow_run_summaries s
+CROSS JOIN LATERAL jsonb_each(s.search_attributes) a
+CROSS JOIN LATERAL jsonb_array_elements(
+    CASE jsonb_typeof(a.value) WHEN 'array' THEN a.value ELSE jsonb_build_array(a.value) END
+) WITH ORDINALITY v(value, ordinal)
+CROSS JOIN LATERAL (SELECT jsonb_typeof(v.value) = 'number' AS is_number, v.value #>> '{}' AS text) f
+WHERE s.search_attributes <> '{}' AND f.text IS NOT NULL
+ON CONFLICT (run_id, name, ordinal) DO NOTHING;
