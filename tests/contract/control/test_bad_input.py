@@ -53,9 +53,13 @@ def with_required(route: Route, body: bytes) -> bytes:
     """The members of ``body`` beside valid ones for what the route needs; a text that is no object stays as it is."""
     assert route.request is not None
     needed = {
-        field.encode_name: {"operation_mode": "sync", "handler_binding_kind": "start_workflow", "items": [{}]}.get(
-            field.name, "1"
-        )
+        field.encode_name: {
+            "operation_mode": "sync",
+            "handler_binding_kind": "start_workflow",
+            "items": [{}],
+            "spec": {},
+            "action": {},
+        }.get(field.name, "1")
         for field in msgspec.structs.fields(route.request)
         if field.required
     }

@@ -29,6 +29,7 @@ from dw_runtime.http.call import Handlers
 from dw_runtime.node.limits import admission_rules
 from dw_runtime.node.node import Node, new_id
 from dw_runtime.pump.fires import FireRunner
+from dw_runtime.settings.bridge import read_signature_keys
 from dw_runtime.store.audit import AuditTrail
 from dw_runtime.store.reads.activities import ActivityReads
 from dw_runtime.store.reads.builds import Builds
@@ -97,6 +98,7 @@ def control_plane(node: Node, asking: Asking) -> Handlers:
         messages=MessageStreamHandlers(node.pump, streams, node.metrics, new_id),
         outputs=OutputStreamHandlers(node.pump, streams, ends, node.metrics),
         queries=QueryHandlers(asking, node.metrics),
+        bridge_keys=read_signature_keys(node.settings.bridge.signature_keys),
         schedules=(
             ScheduleHandlers(
                 auditor,
