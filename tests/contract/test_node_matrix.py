@@ -31,6 +31,11 @@ TOKENS = {
 WORKER_HEADER, CONTROL_HEADER = "x-durable-workflow-protocol-version", "x-durable-workflow-control-plane-version"
 SERVED = frozenset(
     (
+        "search_attribute_create",
+        "search_attribute_delete",
+        "search_attribute_list",
+        "workflow_archive",
+        "workflow_run_archive",
         "worker_register",
         "worker_heartbeat",
         "worker_deregister",

@@ -39,11 +39,13 @@ from dw_runtime.settings import load
 from dw_runtime.settings.bridge import read_signature_keys
 from dw_runtime.store.audit import AuditTrail
 from dw_runtime.store.database import Database
+from dw_runtime.store.reads.attributes import AttributeReads
 from dw_runtime.store.reads.namespaces import NamespaceCache, NamespaceReads
 from dw_runtime.store.reads.probe import PostgresProbe
 from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
 from dw_runtime.store.reads.schedules import ScheduleReads
+from dw_runtime.store.reads.visibility import Listing
 from dw_runtime.telemetry.metrics import Metrics
 from dw_scheduler.schedules import ScheduleClock
 
@@ -177,6 +179,8 @@ async def control_plane(
             placement=resolve(None, None, "standalone"),
             handlers=control_handlers(
                 runs=runs,
+                listing=Listing(database, stale_after_seconds=settings.workers.stale_after_seconds),
+                attributes=AttributeReads(database),
                 namespaces=namespace_handlers(database, auditor, settings),
                 auditor=auditor,
                 pump=pump,
@@ -185,8 +189,8 @@ async def control_plane(
                 retention=RetentionStore(database),
                 bridge_keys=read_signature_keys(settings.bridge.signature_keys),
                 schedules=(
-                    ScheduleHandlers(auditor, runner, bounds, new_id, holder="control-plane"),
-                    ScheduleListing(ScheduleReads(database)),
+                    ScheduleHandlers(auditor, AttributeReads(database), runner, bounds, new_id, holder="control-plane"),
+                    ScheduleListing(ScheduleReads(database), AttributeReads(database)),
                 ),
                 services=(
                     CatalogueHandlers(database, auditor, new_id),

@@ -32,6 +32,10 @@ SELECT r.run_id, r.namespace, r.workflow_id, r.workflow_type, r.queue, NULL, NUL
        NULL, 600, 'arguments', NULL
 FROM workflow_runs r;
 
+INSERT INTO workflow_search_attributes
+SELECT s.run_id, 'Customer', 0, s.namespace, 'c' || s.workflow_id, length(s.workflow_id), s.started_at
+FROM workflow_run_summaries s;
+
 INSERT INTO workflow_history_events
 SELECT pg_temp.run_id(n), s, 'ActivityScheduled',
        '{"recorded_at":"2026-01-01T00:00:00.000000Z","payload":{}}'

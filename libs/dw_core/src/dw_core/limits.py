@@ -111,6 +111,15 @@ KEYWORD_CHARS_MAX = 255
 SEARCH_TEXT_BYTES_MAX = 2_048
 """Search attribute values: characters of a keyword, bytes of a text (engine §6.5)."""
 
+VISIBILITY_QUERY_CHARS_MAX = 2_048
+VISIBILITY_TERMS_MAX = 32
+VISIBILITY_ALTERNATIVES_MAX = 8
+VISIBILITY_VALUES_MAX = 100
+"""A visibility query: its characters, its terms, its alternatives (joined by OR), values of one list (§11)."""
+
+VISIBILITY_SCAN_MAX = 10_000
+"""Runs that one page of a listing looks at; a page may be shorter for it and still have a next one."""
+
 LOCAL_ATTEMPTS_MAX = 100
 LOCAL_HEARTBEATS_MAX = 1_000
 """What one report of a local activity may hold (engine §6.14)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dw_api_ingress.activities import ActivityHandlers
+from dw_api_ingress.archiving import ArchiveHandlers
 from dw_api_ingress.auditing import AuditHandlers, Auditor
 from dw_api_ingress.bridge import BridgeHandlers
 from dw_api_ingress.builds import BuildHandlers
@@ -24,6 +25,7 @@ from dw_api_ingress.repairing import RepairHandlers
 from dw_api_ingress.retention import RetentionHandlers
 from dw_api_ingress.schedule_listing import ScheduleListing
 from dw_api_ingress.schedules import ScheduleHandlers
+from dw_api_ingress.search_attributes import SearchAttributeHandlers
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
 from dw_api_ingress.signaling import SignalHandlers
@@ -35,14 +37,18 @@ from dw_core.limits import Limits
 from dw_runtime.http.call import Handlers
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.reads.activities import ActivityReads
+from dw_runtime.store.reads.attributes import AttributeReads
 from dw_runtime.store.reads.builds import Builds
 from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
+from dw_runtime.store.reads.visibility import Listing
 
 
 def control_handlers(
     *,
     runs: RunReads,
+    listing: Listing,
+    attributes: AttributeReads,
     namespaces: NamespaceHandlers,
     auditor: Auditor,
     pump: Pump,
@@ -70,12 +76,13 @@ def control_handlers(
     without it a held history read looks again twice per second. Without ``queries``, ``activities``, ``builds``,
     ``updates``, ``messages``, ``outputs``, ``schedules`` or ``services`` their routes answer 501.
     """
-    start = StartHandlers(pump, limits, new_id)
+    start = StartHandlers(pump, attributes, limits, new_id)
     signals = SignalHandlers(pump, runs, limits, new_id)
     ending = EndHandlers(pump, runs, new_id)
     cancellation = CancellationHandlers(pump, runs, new_id)
+    archive = ArchiveHandlers(pump, runs, new_id).archive
     repair = RepairHandlers(pump, runs, new_id)
-    listing = ListingHandlers(runs)
+    reads = ListingHandlers(runs, listing, attributes)
     history = HistoryHandlers(runs, wait_for_history)
     asking = {} if queries is None else {"workflow_query": queries.current, "workflow_run_query": queries.named_run}
     jobs = {} if activities is None else ActivityHandlers(pump, activities, new_id).by_route()
@@ -107,13 +114,16 @@ def control_handlers(
         "workflow_run_request_cancellation": cancellation.request,
         "workflow_repair": repair.repair,
         "workflow_run_repair": repair.repair,
-        "workflow_list": listing.page,
-        "workflow_runs": listing.runs,
-        "workflow_describe": listing.describe,
-        "workflow_run_describe": listing.describe,
+        "workflow_archive": archive,
+        "workflow_run_archive": archive,
+        "workflow_list": reads.page,
+        "workflow_runs": reads.runs,
+        "workflow_describe": reads.describe,
+        "workflow_run_describe": reads.describe,
         "workflow_history": history.read,
         "workflow_history_export": ExportHandlers(runs).export,
         **auditor.recorded(namespaces.by_route()),
+        **auditor.recorded(SearchAttributeHandlers(attributes, auditor, limits).by_route()),
         "system_audit": AuditHandlers(auditor.trail).page,
     }
 

@@ -32,6 +32,7 @@ from dw_runtime.pump.fires import FireRunner
 from dw_runtime.settings.bridge import read_signature_keys
 from dw_runtime.store.audit import AuditTrail
 from dw_runtime.store.reads.activities import ActivityReads
+from dw_runtime.store.reads.attributes import AttributeReads
 from dw_runtime.store.reads.builds import Builds
 from dw_runtime.store.reads.debug import DebugReads
 from dw_runtime.store.reads.fleet import FleetReads
@@ -42,6 +43,7 @@ from dw_runtime.store.reads.runs import RunReads
 from dw_runtime.store.reads.schedules import ScheduleReads
 from dw_runtime.store.reads.streams import StreamReads
 from dw_runtime.store.reads.updates import UpdateReads
+from dw_runtime.store.reads.visibility import Listing
 
 
 def control_plane(node: Node, asking: Asking) -> Handlers:
@@ -77,6 +79,8 @@ def control_plane(node: Node, asking: Asking) -> Handlers:
     )
     return control_handlers(
         runs=runs,
+        listing=Listing(node.database, stale_after_seconds=stale_after),
+        attributes=AttributeReads(node.database),
         activities=ActivityReads(node.database),
         builds=Builds(node.database, stale_after_seconds=stale_after),
         fleet=fleet,
@@ -102,12 +106,13 @@ def control_plane(node: Node, asking: Asking) -> Handlers:
         schedules=(
             ScheduleHandlers(
                 auditor,
+                AttributeReads(node.database),
                 FireRunner(node.database, node.pump, node.metrics, new_id),
                 node.limits,
                 new_id,
                 holder=node.holder,
             ),
-            ScheduleListing(ScheduleReads(node.database)),
+            ScheduleListing(ScheduleReads(node.database), AttributeReads(node.database)),
         ),
         services=(
             CatalogueHandlers(node.database, auditor, new_id),

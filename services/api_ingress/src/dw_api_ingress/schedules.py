@@ -31,6 +31,7 @@ from dw_core.schedules.rows import Fire
 from dw_core.schedules.writer import ScheduleWriter
 from dw_runtime.http.call import Call, Handlers, Reply
 from dw_runtime.pump.fires import FireRunner
+from dw_runtime.store.reads.attributes import AttributeReads
 from dw_runtime.store.schedules import lock_one, write
 
 RELATION: Final = "workflow_schedules"
@@ -40,8 +41,18 @@ CONFLICT: Final = 409
 class ScheduleHandlers:
     """Every change is decided on the locked schedule, and recorded in its history and in the audit trail."""
 
-    def __init__(self, auditor: Auditor, runner: FireRunner, limits: Limits, new_id: NewId, *, holder: str) -> None:
+    def __init__(
+        self,
+        auditor: Auditor,
+        attributes: AttributeReads,
+        runner: FireRunner,
+        limits: Limits,
+        new_id: NewId,
+        *,
+        holder: str,
+    ) -> None:
         self._auditor = auditor
+        self._attributes = attributes
         self._runner = runner
         self._limits = limits
         self._new_id = new_id
@@ -63,7 +74,7 @@ class ScheduleHandlers:
         """201; raises ``Problem`` ``schedule_already_exists``, and for a specification that cannot be followed."""
         body: ScheduleCreate = call.body
         self._check_memo(body.memo)
-        attributes = check_search_attributes(body.search_attributes, self._limits)
+        attributes = await self._checked(call, body.search_attributes)
         body = msgspec.structs.replace(body, search_attributes=attributes)
         ulid = self._new_id()
         schedule_id = body.schedule_id or ulid
@@ -87,7 +98,7 @@ class ScheduleHandlers:
         if body.memo is not msgspec.UNSET:
             self._check_memo(body.memo)
         if body.search_attributes is not msgspec.UNSET:
-            checked = check_search_attributes(body.search_attributes, self._limits)
+            checked = await self._checked(call, body.search_attributes)
             body = msgspec.structs.replace(body, search_attributes=checked)
         return await self._change(call, "updated", lambda writer: update(writer, body))
 
@@ -165,6 +176,10 @@ class ScheduleHandlers:
             yield writer
             if writer.schedule != snapshot.schedule:
                 await write(session, [writer])
+
+    async def _checked(self, call: Call, attributes: dict[str, Any] | None) -> dict[str, Any]:
+        types = await self._attributes.types(call.namespace) if attributes else {}
+        return check_search_attributes(attributes, self._limits, types)
 
     def _check_memo(self, memo: dict[str, Any] | None) -> None:
         limit = self._limits.max_memo_bytes

@@ -84,7 +84,7 @@ def capabilities(*, compression: bool) -> dict[str, Any]:
         "schedules": True,
         "schedule_jitter": True,
         "schedule_max_runs": True,
-        "search_attributes": False,
+        "search_attributes": True,
         "history_export": True,
         "history_retention": True,
         "continue_as_new": True,

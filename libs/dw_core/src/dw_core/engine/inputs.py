@@ -179,6 +179,12 @@ class CancelWorkflow(CommandInput, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class ArchiveWorkflow(CommandInput, frozen=True, kw_only=True):
+    """Keep the current run, which is closed, for good (control-plane §13.8)."""
+
+    reason: str | None = None
+
+
 class RequestCancellation(CommandInput, frozen=True, kw_only=True):
     """Ask the current run to cancel itself, with time to clean up (control-plane §13.6).
 

@@ -11,6 +11,7 @@ SUCCESSES: dict[str, tuple[int, ...]] = {
     "namespace_create": (201,),
     "ready": (200, 503),
     "schedule_create": (201,),
+    "search_attribute_create": (201,),
     "service_create": (201,),
     "service_endpoint_create": (201,),
     "service_operation_create": (201,),

@@ -12,6 +12,7 @@ from dw_core.protocol.requests_control import (
     NamespaceUpdate,
     RepairPass,
     RetentionPass,
+    SearchAttributeCreate,
 )
 from dw_core.protocol.requests_schedules import (
     ScheduleBackfill,
@@ -156,7 +157,13 @@ SCHEDULES = (
 
 SEARCH_ATTRIBUTES = (
     control("GET", "/api/search-attributes", "search_attribute_list", "List search attributes"),
-    control("POST", "/api/search-attributes", "search_attribute_create", "Register a search attribute"),
+    control(
+        "POST",
+        "/api/search-attributes",
+        "search_attribute_create",
+        "Register a search attribute",
+        request=SearchAttributeCreate,
+    ),
     control(
         "DELETE", "/api/search-attributes/{attribute_name}", "search_attribute_delete", "Remove a search attribute"
     ),

@@ -9,6 +9,7 @@ from dw_core.protocol.requests_control import (
     MessageAppend,
     OutputAppend,
     OutputClose,
+    WorkflowArchive,
     WorkflowCancel,
     WorkflowQuery,
     WorkflowRepair,
@@ -105,7 +106,7 @@ COMMANDS = (
     *_command("cancel", "cancel", "cancel", WorkflowCancel),
     *_command("terminate", "terminate", "terminate", WorkflowTerminate),
     *_command("repair", "repair", "repair", WorkflowRepair),
-    *_command("archive", "archive", "archive"),
+    *_command("archive", "archive", "archive", WorkflowArchive),
     *_command("request-cancellation", "request_cancellation", None, WorkflowRequestCancellation),
     _gated("POST", f"{_RUN}/redrive", "workflow_run_redrive", "Continue a failed run as a new run"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -49,8 +50,11 @@ def read_action(raw: dict[str, Any]) -> Action:
     return action
 
 
-def start_input(fire: Fire, command_id: str) -> StartWorkflow:
-    """The start of the run that a fire orders; carried out again it answers with the run of the first time."""
+def start_input(fire: Fire, command_id: str, types: Mapping[str, str]) -> StartWorkflow:
+    """The start of the run that a fire orders; carried out again it answers with the run of the first time.
+
+    ``types`` are those of the namespace's search attributes by name.
+    """
     action = msgspec.convert(fire.action, Action)
     return StartWorkflow(
         namespace=fire.namespace,
@@ -68,6 +72,7 @@ def start_input(fire: Fire, command_id: str) -> StartWorkflow:
             business_key=None,
             memo=fire.memo,
             search_attributes=fire.search_attributes,
+            search_attribute_types={name: types[name] for name in fire.search_attributes if name in types} or None,
             execution_timeout_seconds=action.execution_timeout_seconds or action.workflow_execution_timeout,
             run_timeout_seconds=action.run_timeout_seconds or action.workflow_run_timeout,
         ),

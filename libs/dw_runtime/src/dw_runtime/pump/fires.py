@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import psycopg
@@ -18,6 +18,7 @@ from dw_core.schedules.rows import Fire
 from dw_core.schedules.writer import ScheduleWriter
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.database import Database
+from dw_runtime.store.reads.attributes import AttributeReads
 from dw_runtime.store.schedules import FireKey, forget_fires, lock_named, write
 from dw_runtime.telemetry.metrics import Metrics
 
@@ -33,6 +34,7 @@ class FireRunner:
 
     def __init__(self, database: Database, pump: Pump, metrics: Metrics, new_id: NewId) -> None:
         self._database = database
+        self._attributes = AttributeReads(database)
         self._pump = pump
         self._metrics = metrics
         self._new_id = new_id
@@ -42,6 +44,8 @@ class FireRunner:
 
         The fires of a schedule that end each other's runs are carried out in order, all others at once.
         """
+        namespaces = sorted({fire.namespace for fire in fires if fire.search_attributes})
+        types = {namespace: await self._attributes.types(namespace) for namespace in namespaces}
         groups: dict[str, list[Fire]] = {}
         for fire in fires:
             groups.setdefault(fire.schedule_ulid, []).append(fire)
@@ -49,28 +53,28 @@ class FireRunner:
         for group in groups.values():
             chains += [group] if any(fire.ends for fire in group) else [[fire] for fire in group]
         done: dict[FireKey, Started] = {}
-        for outcomes in await asyncio.gather(*(self._chain(chain) for chain in chains)):
+        for outcomes in await asyncio.gather(*(self._chain(chain, types) for chain in chains)):
             done.update(outcomes)
         if done:
             await self._settle([fire for fire in fires if _key(fire) in done], done)
         return done
 
-    async def _chain(self, fires: Sequence[Fire]) -> dict[FireKey, Started]:
+    async def _chain(self, fires: Sequence[Fire], types: Mapping[str, dict[str, str]]) -> dict[FireKey, Started]:
         done: dict[FireKey, Started] = {}
         for fire in fires:
             try:
-                done[_key(fire)] = await self._start(fire)
+                done[_key(fire)] = await self._start(fire, types.get(fire.namespace, {}))
             except _NOT_NOW as error:
                 log.warning("schedules.fire_put_off", schedule_id=fire.schedule_id, error=type(error).__name__)
                 break
         return done
 
-    async def _start(self, fire: Fire) -> Started:
+    async def _start(self, fire: Fire, types: Mapping[str, str]) -> Started:
         ending = end_input(fire, self._new_id())
         if ending is not None:
             # A run that is gone or closed has made room already.
             await self._pump.submit(ending)
-        reply = await self._pump.submit(start_input(fire, self._new_id()))
+        reply = await self._pump.submit(start_input(fire, self._new_id(), types))
         if isinstance(reply, Rejection):
             return Started("failed", reason=reply.reason, message=reply.message, fields=reply.fields)
         run_id: str = reply["run_id"]

@@ -72,6 +72,11 @@ PUMP_SPLITS: Final = MetricSpec(
 RUNS_PRUNED: Final = MetricSpec(
     name="dw_runs_pruned_total", kind="counter", help="Closed runs removed because their retention was over."
 )
+INVARIANT_BREACHES: Final = MetricSpec(
+    name="dw_engine_invariant_breaches_total",
+    kind="counter",
+    help="Decisions that were not written because they would have broken an invariant. Each is a fault of the server.",
+)
 SIGNING_KEY_FETCHES: Final = MetricSpec(
     name="dw_auth_signing_key_fetches_total",
     kind="counter",
@@ -217,6 +222,7 @@ METRICS: Final = (
     PUMP_SPLITS,
     RUNS_PRUNED,
     SIGNING_KEY_FETCHES,
+    INVARIANT_BREACHES,
     COMMITS,
     STATEMENTS,
     POOL_IN_USE,
@@ -259,6 +265,7 @@ class Metrics:
         self.pump_queue_inputs = self._gauge(PUMP_QUEUE_INPUTS)
         self.pump_splits = self._counter(PUMP_SPLITS)
         self.runs_pruned = self._counter(RUNS_PRUNED)
+        self.invariant_breaches = self._counter(INVARIANT_BREACHES)
         self.signing_key_fetches = self._counter(SIGNING_KEY_FETCHES)
         self.commits = self._counter(COMMITS)
         self.statements = self._counter(STATEMENTS)

@@ -47,10 +47,6 @@ class ScheduleReads:
         rows = await self._database.read("read_schedule_history", namespace, schedule_id, after_sequence, limit)
         return [_decode_event(text) for (text,) in rows if text is not None] if rows else None
 
-    async def attribute_types(self, namespace: str) -> dict[str, str]:
-        """The types of the namespace's search attributes by name."""
-        return dict(await self._database.read("list_attribute_types", namespace))
-
     async def token_key(self) -> bytes:
         """What page tokens are signed with."""
         ((secret,),) = await self._database.read("read_secret", "page-tokens")

@@ -205,10 +205,6 @@ ORDER BY e.sequence;
 -- A secret that all processes share.
 SELECT s.secret FROM server_secrets s WHERE s.name = $1;
 
--- name: list_attribute_types
--- The types of the search attributes of a namespace.
-SELECT a.name, a.type FROM workflow_search_attribute_types a WHERE a.namespace = $1;
-
 -- name: read_schedule_counts
 -- What the schedules of every namespace come to, as one JSON object: at most $1 active and $1 paused ones are looked at;
 -- one that is due for more than $2 seconds has been missed.
