@@ -21,7 +21,7 @@ from benchmarks.stack import running_server, running_stores
 from dw_runtime.telemetry.logs import configure_logs
 
 CALLERS: Final = 8
-LEAD_SECONDS_PER_SCHEDULE: Final = 0.012
+LEAD_SECONDS_PER_SCHEDULE: Final = 0.008
 """How far ahead the common moment lies, so that all schedules exist by then."""
 LEAD_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 0.25
@@ -68,7 +68,9 @@ async def measure(url: str, database_url: str, schedules: int) -> None:
     if left < 0:
         print("they were created too late to be due together")
         return
+    caller.close()
     await asyncio.sleep(left)
+    caller = await Caller.connect(url)
     meanwhile: list[float] = []
     first = 0.0
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:

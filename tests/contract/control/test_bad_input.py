@@ -59,6 +59,7 @@ def with_required(route: Route, body: bytes) -> bytes:
             "items": [{}],
             "spec": {},
             "action": {},
+            "type": "keyword",
         }.get(field.name, "1")
         for field in msgspec.structs.fields(route.request)
         if field.required
