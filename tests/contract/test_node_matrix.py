@@ -58,6 +58,7 @@ SERVED = frozenset(
         "query_task_poll",
         "query_task_complete",
         "query_task_fail",
+        "bridge_webhook",
         "schedule_list",
         "schedule_create",
         "schedule_describe",

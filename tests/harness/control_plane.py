@@ -36,6 +36,7 @@ from dw_runtime.pump.fires import FireRunner
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
 from dw_runtime.settings import load
+from dw_runtime.settings.bridge import read_signature_keys
 from dw_runtime.store.audit import AuditTrail
 from dw_runtime.store.database import Database
 from dw_runtime.store.reads.attributes import AttributeReads
@@ -186,9 +187,10 @@ async def control_plane(
                 limits=bounds,
                 new_id=new_id,
                 retention=RetentionStore(database),
+                bridge_keys=read_signature_keys(settings.bridge.signature_keys),
                 schedules=(
-                    ScheduleHandlers(auditor, runner, AttributeReads(database), bounds, new_id, holder="control-plane"),
-                    ScheduleListing(ScheduleReads(database)),
+                    ScheduleHandlers(auditor, AttributeReads(database), runner, bounds, new_id, holder="control-plane"),
+                    ScheduleListing(ScheduleReads(database), AttributeReads(database)),
                 ),
                 services=(
                     CatalogueHandlers(database, auditor, new_id),

@@ -48,10 +48,10 @@ GROWING = frozenset(
         "workflow_output_streams",
         "workflow_output_items",
         "worker_sessions",
-        "workflow_search_attributes",
         "workflow_schedules",
         "workflow_schedule_events",
         "workflow_schedule_fires",
+        "workflow_search_attributes",
     )
 )
 BOUNDED = frozenset(
@@ -393,7 +393,6 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "list_typed_schedules": ("seed-1", "infinity", "", 51, None, None, None, None, None, "type-1"),
     "read_schedule_history": ("seed-1", "s-1", 0, 100),
     "read_secret": ("page-tokens",),
-    "list_attribute_types": ("seed-1",),
     "read_schedule_counts": (10_000, 2),
     "prune_schedule_events": (5000,),
 }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dw_api_ingress.activities import ActivityHandlers
 from dw_api_ingress.archiving import ArchiveHandlers
 from dw_api_ingress.auditing import AuditHandlers, Auditor
+from dw_api_ingress.bridge import BridgeHandlers
 from dw_api_ingress.builds import BuildHandlers
 from dw_api_ingress.cancelling import CancellationHandlers
 from dw_api_ingress.diagnosis import DebugHandlers
@@ -62,6 +65,7 @@ def control_handlers(
     updates: UpdateHandlers | None = None,
     retention: RetentionStore | None = None,
     schedules: tuple[ScheduleHandlers, ScheduleListing] | None = None,
+    bridge_keys: Mapping[str, str] | None = None,
     wait_for_history: WaitForHistory | None = None,
     messages: MessageStreamHandlers | None = None,
     outputs: OutputStreamHandlers | None = None,
@@ -98,6 +102,7 @@ def control_handlers(
         **({} if passes is None else auditor.recorded(passes.by_route())),
         **({} if debug is None else {"workflow_debug": debug.diagnose, "workflow_run_debug": debug.diagnose}),
         **({} if fleet is None else auditor.recorded(fleet.by_route())),
+        "bridge_webhook": BridgeHandlers(start, signals, updates, bridge_keys or {}).webhook,
         "workflow_start": start.start,
         "workflow_signal": signals.send,
         "workflow_run_signal": signals.send,

@@ -29,6 +29,7 @@ from dw_runtime.http.call import Handlers
 from dw_runtime.node.limits import admission_rules
 from dw_runtime.node.node import Node, new_id
 from dw_runtime.pump.fires import FireRunner
+from dw_runtime.settings.bridge import read_signature_keys
 from dw_runtime.store.audit import AuditTrail
 from dw_runtime.store.reads.activities import ActivityReads
 from dw_runtime.store.reads.attributes import AttributeReads
@@ -101,16 +102,17 @@ def control_plane(node: Node, asking: Asking) -> Handlers:
         messages=MessageStreamHandlers(node.pump, streams, node.metrics, new_id),
         outputs=OutputStreamHandlers(node.pump, streams, ends, node.metrics),
         queries=QueryHandlers(asking, node.metrics),
+        bridge_keys=read_signature_keys(node.settings.bridge.signature_keys),
         schedules=(
             ScheduleHandlers(
                 auditor,
-                FireRunner(node.database, node.pump, node.metrics, new_id),
                 AttributeReads(node.database),
+                FireRunner(node.database, node.pump, node.metrics, new_id),
                 node.limits,
                 new_id,
                 holder=node.holder,
             ),
-            ScheduleListing(ScheduleReads(node.database)),
+            ScheduleListing(ScheduleReads(node.database), AttributeReads(node.database)),
         ),
         services=(
             CatalogueHandlers(node.database, auditor, new_id),

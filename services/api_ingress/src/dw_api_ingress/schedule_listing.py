@@ -12,6 +12,7 @@ from dw_core.limits import SCHEDULE_HISTORY_PAGE_DEFAULT, SCHEDULE_HISTORY_PAGE_
 from dw_core.protocol.problems import Problem
 from dw_core.schedules.filters import list_problem, read_filter
 from dw_runtime.http.call import Call, Handlers, Reply
+from dw_runtime.store.reads.attributes import AttributeReads
 from dw_runtime.store.reads.schedules import ScheduleReads
 
 PAGE_SIZE_DEFAULT: Final = 50
@@ -23,8 +24,9 @@ _DIGITS_MAX: Final = 15
 class ScheduleListing:
     """Answers reads of schedules."""
 
-    def __init__(self, schedules: ScheduleReads) -> None:
+    def __init__(self, schedules: ScheduleReads, attributes: AttributeReads) -> None:
         self._schedules = schedules
+        self._attributes = attributes
         self._key: bytes | None = None
 
     def by_route(self) -> Handlers:
@@ -41,7 +43,7 @@ class ScheduleListing:
         for name in query.keys() - _PARAMETERS:
             raise list_problem("unsupported_schedule_list_filter", name, "is not a parameter of this listing")
         size = _page_size(query)
-        known = await self._schedules.attribute_types(call.namespace) if query.get("query") else {}
+        known = await self._attributes.registered(call.namespace) if query.get("query") else {}
         wanted = read_filter(query, known)
         token, key = query.get("next_page_token"), await self._token_key()
         behind = read(key, token, call.namespace, wanted) if token else None

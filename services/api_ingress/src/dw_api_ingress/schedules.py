@@ -44,8 +44,8 @@ class ScheduleHandlers:
     def __init__(
         self,
         auditor: Auditor,
-        runner: FireRunner,
         attributes: AttributeReads,
+        runner: FireRunner,
         limits: Limits,
         new_id: NewId,
         *,
@@ -74,7 +74,7 @@ class ScheduleHandlers:
         """201; raises ``Problem`` ``schedule_already_exists``, and for a specification that cannot be followed."""
         body: ScheduleCreate = call.body
         self._check_memo(body.memo)
-        attributes = await self._checked(call.namespace, body.search_attributes)
+        attributes = await self._checked(call, body.search_attributes)
         body = msgspec.structs.replace(body, search_attributes=attributes)
         ulid = self._new_id()
         schedule_id = body.schedule_id or ulid
@@ -98,13 +98,9 @@ class ScheduleHandlers:
         if body.memo is not msgspec.UNSET:
             self._check_memo(body.memo)
         if body.search_attributes is not msgspec.UNSET:
-            checked = await self._checked(call.namespace, body.search_attributes)
+            checked = await self._checked(call, body.search_attributes)
             body = msgspec.structs.replace(body, search_attributes=checked)
         return await self._change(call, "updated", lambda writer: update(writer, body))
-
-    async def _checked(self, namespace: str, attributes: dict[str, Any] | None) -> dict[str, Any]:
-        types = await self._attributes.types(namespace) if attributes else {}
-        return check_search_attributes(attributes, self._limits, types)
 
     async def delete(self, call: Call) -> Reply:
         """It fires no more; the runs it has started go on."""
@@ -180,6 +176,10 @@ class ScheduleHandlers:
             yield writer
             if writer.schedule != snapshot.schedule:
                 await write(session, [writer])
+
+    async def _checked(self, call: Call, attributes: dict[str, Any] | None) -> dict[str, Any]:
+        types = await self._attributes.types(call.namespace) if attributes else {}
+        return check_search_attributes(attributes, self._limits, types)
 
     def _check_memo(self, memo: dict[str, Any] | None) -> None:
         limit = self._limits.max_memo_bytes

@@ -35,11 +35,15 @@ class StartHandlers:
         self._limits = limits
         self._new_id = new_id
 
-    async def start(self, call: Call) -> Reply:
-        """201 for a new run, 200 for the open run that holds the id; raises ``Problem`` for every refusal."""
+    async def start(self, call: Call, *, request_id: str | None = None) -> Reply:
+        """201 for a new run, 200 for the open run that holds the id; raises ``Problem`` for every refusal.
+
+        A start with a ``request_id`` that was carried out before is answered as at that time, and ``retained``.
+        """
         body: WorkflowStart = call.body
         types = await self._attributes.types(call.namespace) if body.search_attributes else {}
-        answer = settle(await self._pump.submit(self._input(call, body, types)))
+        start = msgspec.structs.replace(self._input(call, body, types), request_id=request_id)
+        answer = settle(await self._pump.submit(start))
         return Reply(answer, status=201 if answer["outcome"] == "started_new" else 200)
 
     def _input(self, call: Call, body: WorkflowStart, types: Mapping[str, str]) -> StartWorkflow:

@@ -97,7 +97,7 @@ def capabilities(*, compression: bool) -> dict[str, Any]:
         "non_retryable_failures": True,
         "payload_codec_envelope": True,
         "payload_codec_envelope_responses": True,
-        "bridge_adapter_outcome_contract": False,
+        "bridge_adapter_outcome_contract": True,
         "replay_verification_contract": False,
         "external_executor_config_contract": False,
         "invocable_carrier_contract": False,

@@ -28,7 +28,7 @@ def decide_start(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Out
         return refused
     kept = snapshot.kept.get(start.request_id or "")
     if kept is not None and kept.reply is not None and snapshot.run is not None:
-        return Transition(run=snapshot.run, reply=kept.reply)
+        return Transition(run=snapshot.run, reply=kept.reply | {"retained": True})
     if snapshot.run is None:
         routes = snapshot.routes.get(start.queue)
         pin = start.compatibility or (None if routes is None else routes.selected_build)

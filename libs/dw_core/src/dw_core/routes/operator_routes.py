@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from dw_core.bridge.events import BridgeEvent
 from dw_core.protocol.requests_control import (
     ActivityTimeoutPass,
     BuildId,
@@ -111,7 +112,14 @@ SERVICES = (
         bootstrap=True,
         request=ServiceCallCancel,
     ),
-    control("POST", "/api/bridge-adapters/webhook/{adapter}", "bridge_webhook", "Deliver a webhook", bootstrap=True),
+    control(
+        "POST",
+        "/api/bridge-adapters/webhook/{adapter}",
+        "bridge_webhook",
+        "Deliver a webhook",
+        bootstrap=True,
+        request=BridgeEvent,
+    ),
 )
 
 FLEET = (

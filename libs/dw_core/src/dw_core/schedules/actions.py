@@ -53,7 +53,7 @@ def read_action(raw: dict[str, Any]) -> Action:
 def start_input(fire: Fire, command_id: str, types: Mapping[str, str]) -> StartWorkflow:
     """The start of the run that a fire orders; carried out again it answers with the run of the first time.
 
-    ``types`` are those of the namespace's search attributes.
+    ``types`` are those of the namespace's search attributes by name.
     """
     action = msgspec.convert(fire.action, Action)
     return StartWorkflow(

@@ -47,6 +47,8 @@ class FireRunner:
 
         The fires of a schedule that end each other's runs are carried out in order, all others at once.
         """
+        namespaces = sorted({fire.namespace for fire in fires if fire.search_attributes})
+        types = {namespace: await self._attributes.types(namespace) for namespace in namespaces}
         groups: dict[str, list[Fire]] = {}
         for fire in fires:
             groups.setdefault(fire.schedule_ulid, []).append(fire)
@@ -62,7 +64,7 @@ class FireRunner:
             await self._settle([fire for fire in fires if _key(fire) in done], done)
         return done
 
-    async def _chain(self, fires: Sequence[Fire], types: Types) -> dict[FireKey, Started]:
+    async def _chain(self, fires: Sequence[Fire], types: Mapping[str, dict[str, str]]) -> dict[FireKey, Started]:
         done: dict[FireKey, Started] = {}
         for fire in fires:
             try:

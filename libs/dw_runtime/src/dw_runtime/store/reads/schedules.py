@@ -9,7 +9,6 @@ import msgspec
 from dw_core.schedules.filters import ScheduleFilter
 from dw_core.schedules.rows import Schedule, ScheduleEvent
 from dw_runtime.store.database import Database
-from dw_runtime.store.reads.attributes import AttributeReads
 
 _decode_schedule = msgspec.json.Decoder(Schedule).decode
 _decode_event = msgspec.json.Decoder(ScheduleEvent).decode
@@ -47,10 +46,6 @@ class ScheduleReads:
         """At most ``limit`` entries behind a sequence, also of a deleted schedule; None when there is none."""
         rows = await self._database.read("read_schedule_history", namespace, schedule_id, after_sequence, limit)
         return [_decode_event(text) for (text,) in rows if text is not None] if rows else None
-
-    async def attribute_types(self, namespace: str) -> dict[str, str]:
-        """The types of the namespace's search attributes by name."""
-        return await AttributeReads(self._database).types(namespace)
 
     async def token_key(self) -> bytes:
         """What page tokens are signed with."""
