@@ -85,11 +85,24 @@ async def test_entries_are_paged_and_filtered(send: Send) -> None:
     assert len(everywhere) == 1
 
 
+async def test_moments_of_every_offset_and_at_the_ends_of_the_calendar_are_followed(send: Send) -> None:
+    await send("POST", "/workflows", {"workflow_type": "order", "workflow_id": "w"})
+    for query, count in (
+        ({"since": "0001-01-01T00:00:00Z"}, 1),
+        ({"until": "9999-12-31T23:59:59Z"}, 1),
+        ({"since": "2026-01-01T00:00:00-23:59"}, 1),
+        ({"until": "2026-01-01T00:00:00%2B20:00"}, 0),
+    ):
+        assert len(await entries(send, **query)) == count, query
+
+
 async def test_a_question_that_makes_no_sense_is_refused(send: Send) -> None:
     for wrong in (
         "outcome=maybe",
         "since=yesterday",
         "since=2026-01-01",
+        "since=0001-01-01T00:00:00%2B14:00",
+        "until=9999-12-31T23:59:59-14:00",
         "next_page_token=x",
         "page_size=0",
         "all_namespaces=true&target=x",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from dw_api_ingress.namespaces import DELETE_SECONDS
 from dw_runtime.store.namespaces import NamespacePurge
 from tests.contract.control.conftest import Send
 from tests.harness.control_plane import ControlPlane
@@ -73,6 +76,23 @@ async def left_in(plane: ControlPlane, name: str) -> set[str]:
             if await cursor.fetchall():
                 left.add(table)
         return left - {"audit_entries", "workflow_query_tasks"}
+
+
+async def test_a_namespace_that_is_deleted_twice_at_once_has_gone_for_both(plane: ControlPlane, send: Send) -> None:
+    name = f"{plane.namespace}-at-once"
+    await send("POST", "/namespaces", {"name": name})
+    for number in range(5):
+        body = {"workflow_type": "order", "workflow_id": f"w-{number}"}
+        await send("POST", "/workflows", body, x_namespace=name)
+    began = asyncio.get_running_loop().time()
+    answers = await asyncio.gather(*(send("DELETE", f"/namespaces/{name}") for _ in range(4)))
+    assert {(answer.status, answer.json.get("status") or answer.json["reason"]) for answer in answers} <= {
+        (200, "deleted"),
+        (404, "namespace_not_found"),
+    }
+    assert sum(answer.json.get("deleted", {}).get("workflow_runs", 0) for answer in answers) == 5
+    assert asyncio.get_running_loop().time() - began < DELETE_SECONDS / 2
+    assert await left_in(plane, name) == set()
 
 
 async def test_a_name_is_free_again_after_its_namespace_has_gone(plane: ControlPlane, send: Send) -> None:

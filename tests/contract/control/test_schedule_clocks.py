@@ -7,9 +7,11 @@ import asyncio
 from dw_core.schedules.actions import start_input
 from dw_core.schedules.rows import Fire
 from dw_runtime.pump.fires import FireRunner
+from dw_runtime.store.encoding import encode_rows
 from dw_runtime.telemetry.metrics import Metrics
 from dw_scheduler.schedules import ScheduleClock
 from tests.contract.control.conftest import Send
+from tests.contract.control.test_namespaces import left_in
 from tests.contract.control.test_schedules import body, described, history, make_due
 from tests.harness.control_plane import ControlPlane, new_id
 
@@ -110,3 +112,26 @@ async def test_a_schedule_that_cannot_be_followed_any_more_keeps_no_other_back(p
     broken = await described(send, "broken")
     assert (broken["next_fire_at"], broken["failures_count"]) == (None, 1)
     assert (await history(send, "broken"))[-1][1]["reason"] == "invalid_schedule_spec"
+
+
+async def test_nothing_is_started_in_a_namespace_that_is_gone(plane: ControlPlane, send: Send) -> None:
+    name = f"{plane.namespace}-doomed"
+    await send("POST", "/namespaces", {"name": name})
+    for number in range(3):
+        await send("POST", "/schedules", body(schedule_id=f"s-{number}"), x_namespace=name)
+        async with plane.database.transaction() as session:
+            await session._connection.execute(
+                b"UPDATE workflow_schedules SET next_fire_at = dw_now(), next_occurrence_at = dw_now()"
+                b" WHERE namespace = $1",
+                (name,),
+            )
+    _, fires = await clock(plane, "lost")._order()
+    ours = [fire for fire in fires if fire.namespace == name]
+    assert len(ours) == 3
+    assert (await send("DELETE", f"/namespaces/{name}")).json["status"] == "deleted"
+    async with plane.database.transaction() as session:
+        await session.send("order_fires", encode_rows(ours[:1]), 0.0)
+    for _ in range(2):
+        await FireRunner(plane.database, plane.pump, Metrics(), new_id).run(ours)
+        await clock(plane, "other").look()
+    assert await left_in(plane, name) == set()

@@ -134,6 +134,8 @@ async def test_a_schedule_without_an_id_gets_one(send: Send) -> None:
             "spec.intervals.0.offset",
         ),
         ({"spec": YEARLY | {"timezone": "../etc/passwd"}}, "invalid_schedule_spec", "spec.timezone"),
+        ({"spec": YEARLY | {"timezone": "localtime"}}, "invalid_schedule_spec", "spec.timezone"),
+        ({"spec": YEARLY | {"timezone": []}}, "invalid_schedule_spec", "spec.timezone"),
         ({"spec": {"cron_expressions": "* * * * *"}}, "invalid_schedule_spec", "spec.cron_expressions"),
         ({"spec": {"cron_expressions": ["* * * *"]}}, "invalid_cron_expression", "spec.cron_expressions.0"),
         ({"spec": {"cron_expressions": ["0 0 30 2 *"]}}, "invalid_cron_expression", "spec.cron_expressions.0"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 from typing import Any
 from urllib.parse import urlencode
 
+import msgspec
 import pytest
 
 from dw_core.engine.commands.parsed import UpsertSearchAttributes
@@ -124,6 +127,7 @@ async def test_a_query_and_the_other_filters_must_all_hold(send: Send) -> None:
         ("Missing = 1", "Missing is no field and no registered search attribute at position 1"),
         ("Count = many", "Count is compared with a number at position 1"),
         ("StartTime > today", "StartTime is compared with an ISO 8601 time at position 1"),
+        ("StartTime > '0001-01-01T00:00:00+14:00'", "StartTime is compared with an ISO 8601 time at position 1"),
         ("x" * 2049, "must have at most 2048 characters"),
     ],
 )
@@ -133,6 +137,30 @@ async def test_a_query_that_cannot_be_followed_is_refused_by_name(send: Send, qu
     assert (answer.status, answer.json["reason"]) == (422, "validation_failed")
     assert answer.json["errors"] == answer.json["validation_errors"] == {"query": [complaint]}
     assert answer.json["control_plane"]["operation"] == "list"
+
+
+@pytest.mark.parametrize("field", ["StartTime", "CloseTime"])
+@pytest.mark.parametrize("op", ["=", "!=", ">", "<"])
+async def test_times_of_every_offset_can_be_asked_for(send: Send, field: str, op: str) -> None:
+    await register(send, Due="datetime")
+    await start(send, "w", search_attributes={"Due": "2026-01-01T00:00:00+20:00"})
+    await send("POST", "/workflows/w/terminate")
+    for time in ("2026-01-01T00:00:00+20:00", "2026-01-01T00:00:00-23:59", "0001-01-01T00:00:00Z"):
+        found = await find(send, f"{field} {op} '{time}'")
+        assert found == (["w"] if op in (">", "!=") else [])
+    assert await find(send, "Due = '2025-12-31T04:00:00Z'") == ["w"]
+
+
+@pytest.mark.parametrize(
+    ("time", "status"), [("2026-01-01T00:00:00+20:00", 200), ("0001-01-01T00:00:00+14:00", 422), ("2026-01-01", 422)]
+)
+async def test_a_position_with_an_odd_time_is_followed_or_refused(send: Send, time: str, status: int) -> None:
+    for n in range(2):
+        await start(send, f"w-{n}")
+    token = (await send("GET", "/workflows?page_size=1")).json["next_page_token"]
+    (_, run_id), mark = msgspec.json.decode(base64.b64decode(token, altchars=b"-_"))
+    altered = base64.urlsafe_b64encode(msgspec.json.encode([[time, run_id], mark])).decode()
+    assert (await send("GET", f"/workflows?{urlencode({'next_page_token': altered})}")).status == status
 
 
 async def test_a_token_belongs_to_its_listing(send: Send) -> None:
@@ -233,6 +261,17 @@ async def test_a_registration_that_makes_no_sense_is_refused(send: Send, body: d
     answer = await send("POST", "/search-attributes", body)
     assert (answer.status, answer.json["reason"]) == (422, "validation_failed")
     assert list(answer.json["errors"]) == [field]
+
+
+async def test_registrations_that_come_at_once_are_taken_one_after_the_other(send: Send) -> None:
+    bodies = [{"name": "Same", "type": kind} for kind in ("int", "keyword", "text", "double") * 2]
+    answers = await asyncio.gather(*(send("POST", "/search-attributes", body) for body in bodies))
+    assert sorted(answer.status for answer in answers) == [201] + [409] * 7
+    (made,) = [answer.json for answer in answers if answer.status == 201]
+    assert (await send("GET", "/search-attributes")).json["custom_attributes"] == {"Same": made["type"]}
+    names = [{"name": f"A{n}", "type": "int"} for n in range(104)]
+    answers = await asyncio.gather(*(send("POST", "/search-attributes", body) for body in names))
+    assert sorted(answer.status for answer in answers) == [201] * 99 + [422] * 5
 
 
 async def test_a_namespace_has_so_many_attributes(send: Send) -> None:

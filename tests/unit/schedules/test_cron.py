@@ -126,7 +126,18 @@ def test_the_classic_rule_of_days_months_names_steps_and_macros() -> None:
 
 @pytest.mark.parametrize(
     "expression",
-    ["", "* * * *", "* * * * * *", "@often", "60 * * * *", "0 0 31 4 *", "a b c d e", "*/0 * * * *", "5-1 * * * *"],
+    [
+        "",
+        "* * * *",
+        "* * * * * *",
+        "@often",
+        "60 * * * *",
+        "0 0 31 4 *",
+        "a b c d e",
+        "*/0 * * * *",
+        "5-1 * * * *",
+        "1," * 500 + "1 * * * *",
+    ],
 )
 def test_an_expression_that_cannot_be_followed_is_complained_of(expression: str) -> None:
     assert complaint(expression) is not None

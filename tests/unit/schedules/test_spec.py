@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dw_core.schedules.durations import parse_duration
-from dw_core.schedules.spec import read_spec
+from dw_core.schedules.spec import Interval, read_spec
 
 NOW = datetime(2026, 5, 1, 12, 0, 30, tzinfo=UTC)
 
@@ -22,7 +22,9 @@ def test_durations_of_a_fixed_length_are_read(text: str, seconds: float) -> None
     assert parse_duration(text) == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "P1M", "P1Y", "1H", "PT1H1", "P-1D", "P1W1D", "P999999999D"])
+@pytest.mark.parametrize(
+    "text", ["", "P", "PT", "P1DT", "P1M", "P1Y", "1H", "PT1H1", "P-1D", "P1W1D", "P999999999D", "P١D"]
+)
 def test_anything_else_is_no_duration(text: str) -> None:
     assert parse_duration(text) is None
 
@@ -85,3 +87,33 @@ def test_a_clock_that_keeps_up_fires_every_occurrence(offset: int, jitter: int) 
         behind = due.occurrence.at
         fired.append(behind)
     assert fired == expected
+
+
+def test_an_entry_that_is_seldom_due_is_not_asked_for_every_occurrence_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[datetime] = []
+    ask = Interval.next_after
+
+    def next_after(interval: Interval, moment: datetime) -> datetime:
+        asked.append(moment)
+        return ask(interval, moment)
+
+    monkeypatch.setattr(Interval, "next_after", next_after)
+    spec = read_spec({"intervals": [{"every": "PT1S"}, *({"every": "P999D"} for _ in range(99))]})
+    assert len(list(spec.between(NOW, NOW + timedelta(seconds=500)))) == 500
+    assert len(asked) < 1_000
+    asked.clear()
+    due = spec.next_due(NOW, NOW + timedelta(hours=1), 3600, "s", is_late=True)
+    assert due is not None and due.occurrence.at > NOW + timedelta(minutes=59)
+    assert len(asked) < 4_000
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])
+def test_the_calendar_has_ends(zone: str) -> None:
+    spec = read_spec({"cron_expressions": ["* * * * *"], "intervals": [{"every": "PT1H"}], "timezone": zone})
+    last = datetime.max.replace(tzinfo=UTC)
+    assert len(list(spec.between(last - timedelta(hours=1), last))) >= 1
+    assert list(spec.between(last, last)) == []
+    first = datetime.min.replace(tzinfo=UTC)
+    assert next(iter(spec.between(first, last))).at >= first

@@ -10,7 +10,7 @@ import msgspec
 from dw_api_ingress.queries import flag, page_size
 from dw_core.ids import NewId
 from dw_core.protocol.problems import Invalid, Problem
-from dw_core.protocol.timestamps import wire_time
+from dw_core.protocol.timestamps import read_time, wire_time
 from dw_runtime.http.call import Call, Handler, Handlers, Reply
 from dw_runtime.http.gates import namespace_forbidden
 from dw_runtime.store.audit import AuditEntry, AuditFilter, AuditTrail, Requested, is_entry_id
@@ -54,9 +54,13 @@ class Auditor:
         """Run the statement ``name``, which changes the table ``relation``, and record the change with it."""
         return await self.trail.rows(relation, self.requested(call, target, namespace), name, *parameters)
 
-    async def admit(self, call: Call, name: str, *parameters: object) -> list[Row]:
-        """Run the statement ``name``; that it gave back rows is recorded with it."""
-        return await self.trail.admit(self.requested(call), name, *parameters)
+    async def admit(self, call: Call, name: str, *parameters: object, locks_namespace: bool = False) -> list[Row]:
+        """Run the statement ``name``; that it gave back rows is recorded with it.
+
+        With ``locks_namespace`` it sees all that others of the same namespace have done before it.
+        """
+        requested = self.requested(call)
+        return await self.trail.admit(requested, name, *parameters, locks_namespace=locks_namespace)
 
     def recorded(self, handlers: Handlers) -> Handlers:
         """Handlers whose refusals are recorded as well."""
@@ -124,10 +128,7 @@ def _moment(text: str | None, name: str) -> datetime | None:
     """A moment; raises ``Invalid`` for a text that is no ISO 8601 time with an offset."""
     if not text:
         return None
-    try:
-        moment = datetime.fromisoformat(text.replace(" ", "+"))
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
+    moment = read_time(text.replace(" ", "+"), needs_offset=True)
+    if moment is None:
         raise Invalid({name: ["must be an ISO 8601 time with an offset"]})
     return moment

@@ -8,6 +8,7 @@ import binascii
 import msgspec
 
 from dw_core.protocol.problems import Invalid
+from dw_core.protocol.timestamps import in_utc
 from dw_runtime.store.reads.rows import Position
 
 _decode = msgspec.json.Decoder(Position).decode
@@ -26,9 +27,7 @@ def decode_cursor(token: str | None) -> Position | None:
         position = _decode(base64.b64decode(token, altchars=b"-_", validate=True))
     except (binascii.Error, ValueError, msgspec.MsgspecError):
         position = None
-    if position is None or position.started_at.tzinfo is None or "\0" in position.run_id:
-        raise Invalid({"next_page_token": ["was not issued by this server"]})
-    return position
+    return _checked(position)
 
 
 class _PageToken(msgspec.Struct, frozen=True, array_like=True):
@@ -54,8 +53,16 @@ def decode_page_token(token: str | None, mark: str) -> Position | None:
         held = _decode_token(base64.b64decode(token, altchars=b"-_", validate=True))
     except (binascii.Error, ValueError, msgspec.MsgspecError):
         held = None
-    if held is None or held.position.started_at.tzinfo is None or "\0" in held.position.run_id:
-        raise Invalid({"next_page_token": ["was not issued by this server"]})
-    if held.mark != mark:
+    position = _checked(None if held is None else held.position)
+    if held is not None and held.mark != mark:
         raise Invalid({"next_page_token": ["was issued for a listing with other filters"]})
-    return held.position
+    return position
+
+
+def _checked(position: Position | None) -> Position:
+    """A position that the database can be asked for; raises ``Invalid`` for what no token of ours holds."""
+    if position is not None and position.started_at.tzinfo is not None and "\0" not in position.run_id:
+        started_at = in_utc(position.started_at)
+        if started_at is not None:
+            return msgspec.structs.replace(position, started_at=started_at)
+    raise Invalid({"next_page_token": ["was not issued by this server"]})

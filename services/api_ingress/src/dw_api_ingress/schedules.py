@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from dw_core.protocol.requests_schedules import (
     ScheduleTrigger,
     ScheduleUpdate,
 )
+from dw_core.protocol.timestamps import read_time
 from dw_core.schedules.changes import create, pause, resume, update
 from dw_core.schedules.firing import Fired, Started, backfill, trigger
 from dw_core.schedules.rows import Fire
@@ -213,8 +214,7 @@ def _result(fired: Fired, started: dict[int, Started]) -> dict[str, Any]:
 
 def _moment(text: str, name: str) -> datetime:
     """A moment; one without an offset is UTC. Raises ``Invalid``."""
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise Invalid({name: ["must be an ISO 8601 time"]}) from None
+    moment = read_time(text)
+    if moment is None:
+        raise Invalid({name: ["must be an ISO 8601 time"]})
+    return moment

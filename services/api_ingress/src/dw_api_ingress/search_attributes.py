@@ -52,7 +52,8 @@ class SearchAttributeHandlers:
         if name in SYSTEM_ATTRIBUTES:
             raise Problem("name_reserved", f"{name} is an attribute that every run has.", name=name)
         most = self._limits.max_search_attributes
-        if not await self._auditor.admit(call, "register_attribute", call.namespace, name, canonical, most):
+        registration = (call.namespace, name, canonical, most)
+        if not await self._auditor.admit(call, "register_attribute", *registration, locks_namespace=True):
             raise await self._refusal(call.namespace, body)
         return Reply({"name": name, "type": body.type, "outcome": "created"}, status=201)
 
@@ -76,6 +77,6 @@ class SearchAttributeHandlers:
         name = call.params["attribute_name"]
         if name in SYSTEM_ATTRIBUTES:
             raise Problem("system_attribute", f"{name} is an attribute that every run has.", name=name)
-        if not await self._auditor.admit(call, "forget_attribute", call.namespace, name):
+        if not await self._auditor.admit(call, "forget_attribute", call.namespace, name, locks_namespace=True):
             raise Problem("attribute_not_found", f"The search attribute {name} is not registered.", name=name)
         return Reply({"name": name, "outcome": "deleted"})

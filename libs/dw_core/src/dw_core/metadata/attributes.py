@@ -11,6 +11,7 @@ import msgspec
 
 from dw_core.limits import KEYWORD_CHARS_MAX, SEARCH_TEXT_BYTES_MAX
 from dw_core.payloads.codec import INT64_MAX, INT64_MIN
+from dw_core.protocol.timestamps import read_time
 
 TYPES = ("string", "keyword", "keyword_list", "int", "float", "bool", "datetime")
 """The canonical names of the types a command may declare (capability ``typed_search_attributes``)."""
@@ -67,7 +68,7 @@ def value_complaint(value: Any, type_name: str) -> str | None:
         case "float":
             fits = type(value) in (int, float)
         case "datetime":
-            fits = isinstance(value, str) and _is_datetime(value)
+            fits = isinstance(value, str) and read_time(value) is not None
         case "keyword":
             fits = isinstance(value, str) and len(value) <= KEYWORD_CHARS_MAX
         case "string":
@@ -77,13 +78,6 @@ def value_complaint(value: Any, type_name: str) -> str | None:
                 isinstance(item, str) and len(item) <= KEYWORD_CHARS_MAX for item in value
             )
     return None if fits else f"is no value of the type {type_name}"
-
-
-def _is_datetime(value: str) -> bool:
-    try:
-        return datetime.fromisoformat(value) is not None
-    except ValueError:
-        return False
 
 
 def merge(current: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,22 +90,13 @@ def size_bytes(attributes: Mapping[str, Any]) -> int:
     return sum(len(name.encode()) + len(msgspec.json.encode(value)) for name, value in attributes.items())
 
 
-def moment(value: str) -> datetime | None:
-    """A time as text, None for a text that is none; without an offset it is meant in UTC."""
-    try:
-        found = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def search_number(value: Any, type_name: str | None) -> int | float | None:
     """What a number or a time is compared by: itself, or microseconds since 1970."""
     if type_name == "datetime" and isinstance(value, str):
-        found = moment(value)
+        found = read_time(value)
         return None if found is None else (found - _EPOCH) // timedelta(microseconds=1)
     return value if type(value) in (int, float) else None
 

@@ -6,10 +6,14 @@ the first moment after the gap, one that occurs twice is the first of both (cont
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 from cronsim import CronSim, CronSimError
+
+from dw_core.limits import SCHEDULE_CRON_CHARS_MAX
 
 MACROS: Final = {
     "@hourly": "0 * * * *",
@@ -26,6 +30,8 @@ _MINUTE: Final = timedelta(minutes=1)
 
 def complaint(expression: str) -> str | None:
     """What is wrong with an expression of five fields or a macro; None when it is one that comes due some day."""
+    if len(expression) > SCHEDULE_CRON_CHARS_MAX:
+        return f"must have at most {SCHEDULE_CRON_CHARS_MAX} characters"
     fields = _fields(expression)
     if len(fields.split()) != FIELDS:
         return "must have five fields: minute, hour, day of month, month, day of week"
@@ -40,16 +46,18 @@ def complaint(expression: str) -> str | None:
 
 def next_after(expression: str, moment: datetime, zone: tzinfo) -> datetime | None:
     """The first moment (UTC) of a valid ``expression`` behind ``moment``, None when there is none any more."""
-    walls = CronSim(_fields(expression), moment.astimezone(zone).replace(tzinfo=None))
-    try:
-        for wall in walls:
+    return next(moments_behind(expression, moment, zone), None)
+
+
+def moments_behind(expression: str, moment: datetime, zone: tzinfo) -> Iterator[datetime]:
+    """The moments (UTC) of a valid ``expression`` behind ``moment``, in order, as far as the calendar goes."""
+    with contextlib.suppress(ValueError, OverflowError):
+        for wall in CronSim(_fields(expression), moment.astimezone(zone).replace(tzinfo=None)):
             found = moment_of(wall, zone)
             # During the second pass through a repeated hour its local times are over.
             if found > moment:
-                return found
-    except (ValueError, OverflowError):
-        return None
-    return None
+                yield found
+                moment = found
 
 
 def moment_of(wall: datetime, zone: tzinfo) -> datetime:

@@ -10,7 +10,8 @@ from dw_core.limits import SECONDS_MAX
 
 _FORM: Final = re.compile(
     r"P(?:(?P<weeks>\d{1,9})W|(?:(?P<days>\d{1,9})D)?"
-    r"(?:T(?=\d)(?:(?P<hours>\d{1,9})H)?(?:(?P<minutes>\d{1,9})M)?(?:(?P<seconds>\d{1,10}(?:[.,]\d{1,6})?)S)?)?)"
+    r"(?:T(?=\d)(?:(?P<hours>\d{1,9})H)?(?:(?P<minutes>\d{1,9})M)?(?:(?P<seconds>\d{1,10}(?:[.,]\d{1,6})?)S)?)?)",
+    re.ASCII,
 )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import heapq
+import itertools
 import zoneinfo
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -14,11 +16,15 @@ import msgspec
 
 from dw_core.limits import SCHEDULE_CATCH_UP_SECONDS, SCHEDULE_SPEC_ENTRIES_MAX, SCHEDULE_TIMEZONE_CHARS_MAX
 from dw_core.protocol.problems import Problem
-from dw_core.schedules.cron import complaint, next_after
+from dw_core.schedules.cron import complaint, moments_behind
 from dw_core.schedules.durations import parse_duration
 
 DEFAULT_ZONE: Final = "UTC"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAWN: Final = datetime(1, 1, 2, tzinfo=UTC)
+"""Before it nothing is calculated: in some time zone it is no date."""
+_HOST_ZONES: Final = frozenset({"localtime", "posixrules", "Factory"})
+"""Names that mean what the machine is set to, or no time zone at all."""
 CATCH_UP: Final = timedelta(seconds=SCHEDULE_CATCH_UP_SECONDS)
 _EVERY_MIN: Final = timedelta(seconds=1)
 
@@ -59,32 +65,30 @@ class Spec(msgspec.Struct, frozen=True):
 
         A moment that several entries name is one occurrence.
         """
+        return next(self.behind(moment), None)
+
+    def behind(self, moment: datetime) -> Iterator[Occurrence]:
+        """Every occurrence behind ``moment``, in order; an entry is asked for its next one only when it is its turn."""
         zone = self.zone
-        found = [Occurrence(at, cron) for cron in self.crons if (at := next_after(cron, moment, zone)) is not None]
-        with contextlib.suppress(OverflowError):
-            found += [Occurrence(interval.next_after(moment), None) for interval in self.intervals]
-        return min(found, key=lambda one: one.at, default=None)
+        entries = [_of_cron(cron, moment, zone) for cron in self.crons]
+        entries += [_of_interval(interval, moment) for interval in self.intervals]
+        for found in heapq.merge(*entries, key=lambda one: one.at):
+            if found.at > moment:
+                yield found
+                moment = found.at
 
     def between(self, start: datetime, end: datetime) -> Iterator[Occurrence]:
         """Every occurrence from ``start`` on and before ``end``, in order."""
-        found = self.next_after(start - timedelta(microseconds=1))
-        while found is not None and found.at < end:
-            yield found
-            found = self.next_after(found.at)
+        behind = max(start, _DAWN) - timedelta(microseconds=1)
+        return itertools.takewhile(lambda found: found.at < end, self.behind(behind))
 
     def fire_at(self, occurrence: Occurrence, jitter_seconds: int, seed: str) -> datetime:
         """When an occurrence is fired: up to ``jitter_seconds`` later, always the same for one ``seed``.
 
         The delay never reaches the next occurrence, so that none overtakes another.
         """
-        if not jitter_seconds:
-            return occurrence.at
-        following = self.next_after(occurrence.at)
-        window = timedelta(seconds=jitter_seconds)
-        if following is not None:
-            window = min(window, following.at - occurrence.at)
-        drawn = hashlib.sha256(f"{seed}:{occurrence.at.isoformat()}".encode()).digest()
-        return occurrence.at + window * (int.from_bytes(drawn[:4]) / 2**32)
+        following = self.next_after(occurrence.at) if jitter_seconds else None
+        return _delayed(occurrence, following, jitter_seconds, seed)
 
     def next_due(
         self, behind: datetime, now: datetime, jitter_seconds: int, seed: str, *, is_late: bool = False
@@ -95,13 +99,36 @@ class Spec(msgspec.Struct, frozen=True):
         one before was late itself (``is_late``), so has every other one that should have been fired by now.
         """
         horizon = now if is_late else now - CATCH_UP
-        found = self.next_after(max(behind, horizon - timedelta(seconds=jitter_seconds)))
+        occurrences = self.behind(max(behind, horizon - timedelta(seconds=jitter_seconds)))
+        found = next(occurrences, None)
         while found is not None:
-            fire_at = self.fire_at(found, jitter_seconds, seed)
+            following = next(occurrences, None) if jitter_seconds else None
+            fire_at = _delayed(found, following, jitter_seconds, seed)
             if fire_at > horizon:
                 return Due(found, fire_at)
-            found = self.next_after(found.at)
+            found = following if jitter_seconds else next(occurrences, None)
         return None
+
+
+def _of_cron(cron: str, moment: datetime, zone: tzinfo) -> Iterator[Occurrence]:
+    return (Occurrence(at, cron) for at in moments_behind(cron, moment, zone))
+
+
+def _of_interval(interval: Interval, moment: datetime) -> Iterator[Occurrence]:
+    with contextlib.suppress(OverflowError):
+        while True:
+            moment = interval.next_after(moment)
+            yield Occurrence(moment, None)
+
+
+def _delayed(occurrence: Occurrence, following: Occurrence | None, jitter_seconds: int, seed: str) -> datetime:
+    if not jitter_seconds:
+        return occurrence.at
+    window = timedelta(seconds=jitter_seconds)
+    if following is not None:
+        window = min(window, following.at - occurrence.at)
+    drawn = hashlib.sha256(f"{seed}:{occurrence.at.isoformat()}".encode()).digest()
+    return occurrence.at + window * (int.from_bytes(drawn[:4]) / 2**32)
 
 
 class Due(NamedTuple):
@@ -120,7 +147,7 @@ def read_spec(raw: dict[str, Any], schedule_id: str | None = None) -> Spec:
     errors: dict[str, list[str]] = {}
     crons = _texts(raw.get("cron_expressions"), errors)
     intervals = _intervals(raw.get("intervals"), errors)
-    timezone = raw.get("timezone") or DEFAULT_ZONE
+    timezone = DEFAULT_ZONE if raw.get("timezone") in (None, "") else raw["timezone"]
     if not isinstance(timezone, str) or len(timezone) > SCHEDULE_TIMEZONE_CHARS_MAX or timezone not in _zones():
         errors["spec.timezone"] = ["must be the name of an IANA time zone"]
     if not errors and not crons and not intervals:
@@ -180,4 +207,4 @@ def _duration(value: Any) -> timedelta | None:
 
 @functools.cache
 def _zones() -> frozenset[str]:
-    return frozenset(zoneinfo.available_timezones())
+    return frozenset(zoneinfo.available_timezones()) - _HOST_ZONES

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
-from dw_core.metadata.attributes import moment, search_number
+from dw_core.metadata.attributes import search_number
 from dw_core.payloads.codec import INT64_MAX, INT64_MIN
+from dw_core.protocol.timestamps import read_time
 from dw_core.visibility.query import Term, Value, wrong
 
 STATUSES: Final = {
@@ -29,7 +30,6 @@ _KEYWORD_FIELDS: Final = {
     "BuildIds": "compatibility",
 }
 _TIME_FIELDS: Final = {"StartTime": "started", "ExecutionTime": "started", "CloseTime": "closed"}
-_EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
 class Span(msgspec.Struct, kw_only=True):
@@ -173,8 +173,8 @@ def _take_time(conditions: Conditions, name: str, term: Term) -> None:
 
 
 def _time(term: Term, value: Value) -> datetime:
-    found = moment(value) if isinstance(value, str) else None
-    if found is None or found < _EARLIEST:
+    found = read_time(value) if isinstance(value, str) else None
+    if found is None:
         raise wrong(f"{term.field} is compared with an ISO 8601 time", term.position)
     return found
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec
 import psycopg
 import structlog
 
@@ -31,6 +32,9 @@ _NOT_NOW: Final = (psycopg.Error, OSError, TimeoutError, Problem)
 """A failure of ours: the fire is carried out again when its lease has lapsed."""
 
 
+_GONE: Final = Started("failed", reason="namespace_not_found", message="The namespace does not exist any more.")
+
+
 class FireRunner:
     """Starts the runs that fires order. A fire may be carried out any number of times, by any process: its start has a
     request id of its own, and only who removes its row records what it came to."""
@@ -47,22 +51,27 @@ class FireRunner:
 
         The fires of a schedule that end each other's runs are carried out in order, all others at once.
         """
-        namespaces = sorted({fire.namespace for fire in fires if fire.search_attributes})
-        types = {namespace: await self._attributes.types(namespace) for namespace in namespaces}
+        active = await self._active({fire.namespace for fire in fires})
+        done: dict[FireKey, Started] = {_key(fire): _GONE for fire in fires if fire.namespace not in active}
         groups: dict[str, list[Fire]] = {}
         for fire in fires:
-            groups.setdefault(fire.schedule_ulid, []).append(fire)
+            if fire.namespace in active:
+                groups.setdefault(fire.schedule_ulid, []).append(fire)
         chains: list[list[Fire]] = []
         for group in groups.values():
             chains += [group] if any(fire.ends for fire in group) else [[fire] for fire in group]
         typed = {fire.namespace for fire in fires if fire.search_attributes}
         types = {namespace: await self._attributes.types(namespace) for namespace in typed}
-        done: dict[FireKey, Started] = {}
         for outcomes in await asyncio.gather(*(self._chain(chain, types) for chain in chains)):
             done.update(outcomes)
         if done:
             await self._settle([fire for fire in fires if _key(fire) in done], done)
         return done
+
+    async def _active(self, namespaces: set[str]) -> set[str]:
+        """Those that take requests; in one that is being deleted nothing is started."""
+        names = msgspec.json.encode(sorted(namespaces)).decode()
+        return {name for (name,) in await self._database.rows("list_active_namespaces", names)}
 
     async def _chain(self, fires: Sequence[Fire], types: Mapping[str, dict[str, str]]) -> dict[FireKey, Started]:
         done: dict[FireKey, Started] = {}
@@ -87,14 +96,13 @@ class FireRunner:
 
     async def _settle(self, fires: Sequence[Fire], done: dict[FireKey, Started]) -> None:
         async with self._database.transaction() as session:
+            # A schedule may have gone meanwhile, with its namespace or by retention; its fires go nevertheless.
             locked = await lock_named(session, {(fire.namespace, fire.schedule_id) for fire in fires})
-            if locked is None:
-                return
             ours = await forget_fires(session, fires)
             writers: dict[tuple[str, str], ScheduleWriter] = {}
             for fire in fires:
                 name = (fire.namespace, fire.schedule_id)
-                if _key(fire) not in ours or name not in locked.schedules:
+                if _key(fire) not in ours or locked is None or name not in locked.schedules:
                     continue
                 if name not in writers:
                     writers[name] = ScheduleWriter(locked.schedules[name], locked.now)

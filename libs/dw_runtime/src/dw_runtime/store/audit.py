@@ -97,9 +97,17 @@ class AuditTrail:
         async with self.change(relation, requested) as session:
             return await session.rows(name, *parameters)
 
-    async def admit(self, requested: Requested, name: str, *parameters: Any) -> list[Row]:
-        """Run one statement and return its rows; that it gave some back is recorded with it."""
+    async def admit(
+        self, requested: Requested, name: str, *parameters: Any, locks_namespace: bool = False
+    ) -> list[Row]:
+        """Run one statement and return its rows; that it gave some back is recorded with it.
+
+        With ``locks_namespace`` the namespace is locked before: a statement of its own, because what a statement sees
+        is settled before it waits for a lock.
+        """
         async with self._database.transaction() as session:
+            if locks_namespace:
+                await session.rows("lock_namespace", requested.namespace)
             rows = await session.rows(name, *parameters)
             if rows:
                 entry = msgspec.structs.asdict(requested) | {"outcome": "accepted"}
@@ -119,8 +127,8 @@ class AuditTrail:
 
     async def page(self, asked: AuditFilter, limit: int) -> list[AuditEntry]:
         """At most ``limit`` entries, the newest first."""
-        first = FIRST_ID if asked.since is None else id_at(asked.since - CLOCK_TOLERANCE)
-        last = LAST_ID if asked.until is None else id_at(asked.until + CLOCK_TOLERANCE)
+        first = FIRST_ID if asked.since is None else id_at(asked.since, -CLOCK_TOLERANCE)
+        last = LAST_ID if asked.until is None else id_at(asked.until, CLOCK_TOLERANCE)
         bounds = (first, min(last, asked.behind or LAST_ID))
         common = (limit, *bounds, asked.subject, asked.command, asked.outcome, asked.since, asked.until)
         if asked.namespace is None:
@@ -136,9 +144,9 @@ class AuditTrail:
         return len(await self._database.rows("prune_audit", limit, days))
 
 
-def id_at(moment: datetime) -> str:
-    """What every entry id of ``moment`` and later is not below."""
-    return ulid(max(0, int(moment.timestamp() * 1000)), bytes(10))
+def id_at(moment: datetime, tolerance: timedelta) -> str:
+    """What every entry id of ``moment``, put off by ``tolerance``, and later is not below."""
+    return ulid(max(0, int((moment.timestamp() + tolerance.total_seconds()) * 1000)), bytes(10))
 
 
 def is_entry_id(text: str) -> bool:

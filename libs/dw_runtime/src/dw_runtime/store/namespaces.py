@@ -12,6 +12,7 @@ from dw_runtime.store.database import Database
 from dw_runtime.store.reads.namespaces import KNOWN_SECONDS
 
 BATCH = 500
+EVENTS_BATCH = 5_000
 FORGET_SECONDS = int(2 * KNOWN_SECONDS)
 """A process that still knows a deleted namespace may have taken requests for it; after this time none does any more."""
 
@@ -30,7 +31,10 @@ class NamespacePurge:
         return bool(await self._database.rows("close_namespace", name))
 
     async def purge(self, name: str, *, seconds: float) -> tuple[bool, Counter[str]]:
-        """Remove for at most ``seconds``: whether all has gone, and how many rows of each kind."""
+        """Remove for at most ``seconds``: whether all has gone, and how many rows of each kind this call has removed.
+
+        Where somebody else removes the last of it, all has gone as well.
+        """
         end = time.monotonic() + seconds
         gone: Counter[str] = Counter()
         while time.monotonic() < end:
@@ -40,10 +44,13 @@ class NamespacePurge:
             gone["tasks"] += sum(tasks for _, _, tasks in runs)
             calls = await self._database.rows("purge_service_calls", name, BATCH)
             gone["service_calls"] += len(calls)
-            if runs or calls:
+            events = await self._database.rows("purge_schedule_events", name, EVENTS_BATCH)
+            if runs or calls or events:
                 continue
             for (counts,) in await self._database.rows("purge_namespace", name):
                 gone.update(msgspec.json.decode(counts, type=dict[str, int]))
+                return True, gone
+            if (await self._database.rows("is_namespace_doomed", name)) == [(False,)]:
                 return True, gone
             await asyncio.sleep(BUSY_SECONDS)
         return False, gone

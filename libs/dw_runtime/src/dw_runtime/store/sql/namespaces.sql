@@ -61,6 +61,32 @@ waiters AS (
 )
 DELETE FROM workflow_service_calls c USING doomed d WHERE c.service_call_id = d.service_call_id RETURNING 1;
 
+-- name: purge_schedule_events
+-- Remove at most $2 entries of the schedule histories of a namespace that is being deleted: $1 its name.
+WITH doomed AS MATERIALIZED (
+    SELECT e.namespace, e.schedule_id, e.sequence
+    FROM workflow_schedule_events e
+    WHERE e.namespace = $1
+      AND EXISTS (SELECT 1 FROM workflow_namespaces n WHERE n.name = $1 AND n.status = 'deleting')
+    ORDER BY e.namespace, e.schedule_id, e.sequence
+    LIMIT $2
+    FOR UPDATE OF e SKIP LOCKED
+)
+DELETE FROM workflow_schedule_events e USING doomed d
+WHERE e.namespace = d.namespace AND e.schedule_id = d.schedule_id AND e.sequence = d.sequence
+RETURNING 1;
+
+-- name: is_namespace_doomed
+-- Whether a namespace is being deleted: $1 its name.
+SELECT EXISTS (SELECT 1 FROM workflow_namespaces n WHERE n.name = $1 AND n.status = 'deleting');
+
+-- name: list_active_namespaces
+-- Which of the namespaces in $1, a JSON array of names, take requests.
+SELECT n.name
+FROM json_array_elements_text($1::json) AS k(name)
+JOIN workflow_namespaces n ON n.name = k.name
+WHERE n.status = 'active';
+
 -- name: purge_namespace
 -- Remove what is left of a namespace that is being deleted, when its runs and service calls have gone: $1 its name.
 WITH doomed AS MATERIALIZED (

@@ -225,12 +225,9 @@ ORDER BY t.name;
 
 -- name: register_attribute
 -- Register a search attribute: $1 namespace, $2 name, $3 type, $4 the most a namespace may have. A name that runs have
--- values of keeps its type. No row when it is registered already, keeps another type or would be one too many; the
--- namespace is locked, so that two that come at once are counted one after the other.
-WITH locked AS MATERIALIZED (
-    SELECT n.name FROM workflow_namespaces n WHERE n.name = $1 FOR NO KEY UPDATE
-),
-known AS MATERIALIZED (
+-- values of keeps its type. No row when it is registered already, keeps another type or would be one too many. The
+-- namespace is locked by lock_namespace before, so that each that comes sees what was registered before it.
+WITH known AS MATERIALIZED (
     SELECT t.type, t.registered_at IS NOT NULL AS is_registered,
            t.type <> $3 AND EXISTS (
                (
@@ -245,22 +242,27 @@ known AS MATERIALIZED (
                    ORDER BY w.number_value LIMIT 1
                )
            ) AS is_typed
-    FROM locked l
-    JOIN workflow_search_attribute_types t ON t.namespace = l.name AND t.name = $2
+    FROM workflow_search_attribute_types t
+    WHERE t.namespace = $1 AND t.name = $2
 ),
 allowed AS MATERIALIZED (
-    SELECT l.name
-    FROM locked l
+    SELECT n.name
+    FROM workflow_namespaces n
     LEFT JOIN known k ON true
-    WHERE NOT COALESCE(k.is_registered OR k.is_typed, false) AND (
+    WHERE n.name = $1 AND NOT COALESCE(k.is_registered OR k.is_typed, false) AND (
         k.type IS NOT NULL
-        OR (SELECT count(*) FROM workflow_search_attribute_types t WHERE t.namespace = l.name) < $4::integer
+        OR (SELECT count(*) FROM workflow_search_attribute_types t WHERE t.namespace = n.name) < $4::integer
     )
 )
-INSERT INTO workflow_search_attribute_types (namespace, name, type, registered_at)
+INSERT INTO workflow_search_attribute_types AS t (namespace, name, type, registered_at)
 SELECT a.name, $2, $3, dw_now() FROM allowed a
 ON CONFLICT (namespace, name) DO UPDATE SET type = excluded.type, registered_at = excluded.registered_at
+WHERE t.registered_at IS NULL AND (t.type = excluded.type OR EXISTS (SELECT 1 FROM known))
 RETURNING type;
+
+-- name: lock_namespace
+-- Hold off what changes namespace $1, until the end of the transaction.
+SELECT n.name FROM workflow_namespaces n WHERE n.name = $1 FOR NO KEY UPDATE;
 
 -- name: forget_attribute
 -- Take back the registration of a search attribute: $1 namespace, $2 name. Values stay, and with them the type.
