@@ -104,3 +104,15 @@ async def test_a_description_says_who_a_request_waits_for(send: Send) -> None:
     await send("POST", "/workflows/w/request-cancellation", {"cleanup_timeout_seconds": 60})
     reason = (await send("GET", "/workflows/w")).json["wait_reason"]
     assert "cooperative_cancellation" in reason and "is cancelled at 20" in reason
+
+
+async def test_a_closed_run_is_not_repaired_and_a_request_id_is_used_once(plane: ControlPlane, send: Send) -> None:
+    run_id = (await send("POST", "/workflows", {"workflow_type": "t", "workflow_id": "w"})).json["run_id"]
+    await send("POST", "/workflows/w/signal/go", {"request_id": "r-1"})
+    for path in ("/workflows/w/repair", f"/workflows/w/runs/{run_id}/repair"):
+        taken = await send("POST", path, {"request_id": "r-1"})
+        assert (taken.status, taken.json["reason"]) == (409, "request_id_conflict")
+    await send("POST", "/workflows/w/terminate")
+    for path in ("/workflows/w/repair", f"/workflows/w/runs/{run_id}/repair"):
+        closed = await send("POST", path)
+        assert (closed.status, closed.json["reason"]) == (409, "run_not_active")

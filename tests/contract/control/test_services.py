@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -99,6 +100,14 @@ async def test_a_wrong_operation_is_refused_by_field(send: Send, changes: dict[s
     assert (answer.status, answer.json["reason"]) == (422, "validation_failed")
     assert field in answer.json["errors"] and field in answer.json["validation_errors"]
     assert (await send("GET", OPERATIONS)).json["operations"] == []
+
+
+async def test_a_deletion_that_comes_twice_at_once_finds_nothing_the_second_time(send: Send) -> None:
+    await fill(send)
+    for path, level in ((f"{OPERATIONS}/greet", "operation"), (SERVICE, "service"), (ENDPOINT, "endpoint")):
+        answers = await asyncio.gather(*(send("DELETE", path) for _ in range(6)))
+        told = sorted(answer.json.get("reason") or answer.json["outcome"] for answer in answers)
+        assert told == ["deleted"] + [f"{level}_not_found"] * 5
 
 
 async def test_the_rule_about_handlers_holds_for_what_a_change_leads_to(send: Send) -> None:

@@ -164,18 +164,17 @@ class CatalogueHandlers:
         body: CatalogueUpdate = call.body
         names = _names(call, level)
         patch = msgspec.json.encode(body).decode()
-        rows = await self._change(call, level, "update", call.namespace, *names.values(), patch)
-        if not rows:
+        while not (rows := await self._change(call, level, "update", call.namespace, *names.values(), patch)):
+            # Missing, which is told, or made again just now.
             await self._find(call, level)
-            raise AssertionError(f"the {level} was removed and made again between two reads")
         return Reply(catalogue_document(_decode(rows[0], level)))
 
     async def _delete(self, call: Call, level: str) -> Reply:
-        found = await self._find(call, level)
         names = _names(call, level)
         rows = await self._change(call, level, "delete", call.namespace, *names.values())
         members: dict[str, Any] = {"namespace": call.namespace, **names}
         if not rows:
+            found = await self._find(call, level)
             reason, message = _IN_USE[level]
             raise Problem(reason, message, **(members | {f"{level}_id": found.id}))
         return Reply(members | {"outcome": "deleted"})
