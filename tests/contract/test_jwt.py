@@ -124,6 +124,15 @@ async def test_a_token_of_the_issuer_gives_the_role_of_its_claim(role: Role, iss
     assert entries.status == 200
 
 
+async def test_odd_times_of_a_token_are_read_or_refused(role: Role, issuer: Issuer) -> None:
+    text = issuer.token(exp=str(int(time.time()) + 600), **EVERYWHERE)
+    assert [(await ask(role, text)).status for _ in range(2)] == [200, 200]
+    for claim in ("exp", "nbf", "iat"):
+        for value in (float("inf"), float("-inf"), "soon", [1], 1e308 if claim != "exp" else -1e308):
+            answer = await ask(role, issuer.token(**{claim: value}, **EVERYWHERE))
+            assert (claim, value, answer.status) == (claim, value, 401)
+
+
 async def test_what_is_not_such_a_token_is_unauthorized(role: Role, issuer: Issuer) -> None:
     other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     for token in (

@@ -61,7 +61,7 @@ class JwtAuthenticator:
             return known[1]
         claims = self._claims(token)
         grant = self._grant(claims)
-        left = min(REMEMBERED_SECONDS, claims["exp"] + self._rules.leeway_seconds - time.time())
+        left = min(REMEMBERED_SECONDS, int(claims["exp"]) + self._rules.leeway_seconds - time.time())
         self._known[token] = (time.monotonic() + left, grant)
         if len(self._known) > REMEMBERED_MAX:
             self._known.popitem(last=False)
@@ -94,7 +94,7 @@ class JwtAuthenticator:
             )
         except jwt.ExpiredSignatureError:
             raise _unauthorized("The token has expired.") from None
-        except jwt.PyJWTError:
+        except (jwt.PyJWTError, OverflowError):  # a time that is no number of seconds overflows
             # Why it is not good would help whoever makes one up.
             raise _unauthorized("The token is not one of the configured issuer for this server.") from None
 
