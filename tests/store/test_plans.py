@@ -337,7 +337,7 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "read_run_history": ("seed-1", "w-1", RUN_ID, 0, 100),
     "find_expired": ("seed-1", 100),
     "judge_runs": ("seed-1", KEYS),
-    "prune_runs": (500, None, None, False),
+    "prune_runs": (500, None, None, False, 200_000),
     "list_workers": ("seed-1", None, 60, None, 1000),
     "list_queues": ("seed-1", "", 1000),
     "measure_queues": ("seed-1", '["queue-1"]', 60, 3, 10_000),

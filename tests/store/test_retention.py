@@ -150,6 +150,22 @@ async def test_two_passes_at_once_remove_each_run_once(database_url: str, unique
         assert sorted(pruned) == sorted(runs)
 
 
+async def test_long_histories_go_a_few_at_a_time(database_url: str, unique_namespace: str) -> None:
+    async with control_plane(database_url, unique_namespace) as plane:
+        runs = [await started(plane, unique_namespace, f"w{number}", ends=True) for number in range(6)]
+        age(database_url, *runs)
+        with psycopg.connect(database_url) as connection:
+            connection.execute(
+                "UPDATE workflow_runs SET last_history_sequence = 40 WHERE namespace = %s", [unique_namespace]
+            )
+        store = RetentionStore(plane.database, events_max=100)
+        gone = [[row[0] for row in await store.prune(unique_namespace, 10, None)] for _ in range(3)]
+        assert gone == [runs[:3], runs[3:], []]
+        (single,) = [await started(plane, unique_namespace, "one", ends=True)]
+        age(database_url, single)
+        assert len(await RetentionStore(plane.database, events_max=1).prune(unique_namespace, 10, None)) == 1
+
+
 async def test_a_workflow_id_outlives_a_run_that_somebody_holds(database_url: str, unique_namespace: str) -> None:
     async with control_plane(database_url, unique_namespace) as plane:
         store = RetentionStore(plane.database)

@@ -175,6 +175,9 @@ SERVICE_RESPONSE_BYTES_MAX = 4_194_304
 SERVICE_REDIRECTS_MAX = 3
 """What is read of an HTTP target's answer, and how many redirects are followed."""
 
+RETENTION_EVENTS_MAX = 200_000
+"""History events that one statement of retention removes, give or take one run."""
+
 SCHEDULE_JITTER_SECONDS_MAX = 3_600
 SCHEDULE_NOTE_CHARS_MAX = 1_000
 SCHEDULE_TIMEZONE_CHARS_MAX = 64

@@ -10,6 +10,7 @@ from typing import Final
 import psycopg
 import structlog
 
+from dw_core.limits import RETENTION_EVENTS_MAX
 from dw_runtime.process.background import Background
 from dw_runtime.store.audit import AuditTrail
 from dw_runtime.store.database import Database
@@ -21,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 LOOK_SECONDS: Final = 60.0
 BATCH: Final = 500
-"""Runs removed by one transaction at most; a full batch is followed by another at once."""
+"""Runs removed by one transaction at most."""
 
 AUDIT_BATCH: Final = 5000
 HISTORY_BATCH: Final = 5000
@@ -50,7 +51,7 @@ class Retention(Background):
         while True:
             await asyncio.sleep(self._interval * random.uniform(0.8, 1.2))
             try:
-                while await self.pass_once() == BATCH:
+                while await self.pass_once():  # a batch of long histories has few runs
                     continue
                 await self._namespaces.go_on(seconds=PURGE_SECONDS)
                 while await self._trail.prune(AUDIT_BATCH, self._audit_days) == AUDIT_BATCH:
@@ -68,7 +69,7 @@ class Retention(Background):
 
     async def pass_once(self) -> int:
         """Remove one batch; how many runs have gone."""
-        pruned = await self._database.rows("prune_runs", BATCH, None, None, False)
+        pruned = await self._database.rows("prune_runs", BATCH, None, None, False, RETENTION_EVENTS_MAX)
         if pruned:
             self._metrics.runs_pruned.inc(len(pruned))
             log.info("retention.pruned", runs=len(pruned), events=sum(row[1] for row in pruned))

@@ -8,6 +8,7 @@ from collections import Counter
 
 import msgspec
 
+from dw_core.limits import RETENTION_EVENTS_MAX
 from dw_runtime.store.database import Database
 from dw_runtime.store.reads.namespaces import KNOWN_SECONDS
 
@@ -38,7 +39,7 @@ class NamespacePurge:
         end = time.monotonic() + seconds
         gone: Counter[str] = Counter()
         while time.monotonic() < end:
-            runs = await self._database.rows("prune_runs", BATCH, name, None, True)
+            runs = await self._database.rows("prune_runs", BATCH, name, None, True, RETENTION_EVENTS_MAX)
             gone["workflow_runs"] += len(runs)
             gone["history_events"] += sum(events for _, events, _ in runs)
             gone["tasks"] += sum(tasks for _, _, tasks in runs)

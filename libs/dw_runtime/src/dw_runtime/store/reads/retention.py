@@ -8,6 +8,7 @@ from datetime import datetime
 
 import msgspec
 
+from dw_core.limits import RETENTION_EVENTS_MAX
 from dw_core.protocol.timestamps import wire_time
 from dw_runtime.store.database import Database, first
 
@@ -21,10 +22,11 @@ class Expired(msgspec.Struct, frozen=True):
 
 
 class RetentionStore:
-    """Reads and removes what a namespace no longer keeps."""
+    """Reads and removes what a namespace no longer keeps; about ``events_max`` events at a time."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, events_max: int = RETENTION_EVENTS_MAX) -> None:
         self._database = database
+        self._events_max = events_max
 
     async def expired(self, namespace: str, limit: int) -> Expired:
         """At most ``limit`` expired runs of an existing namespace, the oldest first."""
@@ -37,7 +39,7 @@ class RetentionStore:
     async def prune(self, namespace: str, limit: int, run_ids: Sequence[str] | None) -> list[tuple[str, int, int]]:
         """Remove expired runs, only those named when there are names: (run id, events, tasks) of each that has gone."""
         named = None if run_ids is None else json.dumps(list(run_ids))
-        rows = await self._database.rows("prune_runs", limit, namespace, named, False)
+        rows = await self._database.rows("prune_runs", limit, namespace, named, False, self._events_max)
         return [(run_id, events, tasks) for run_id, events, tasks in rows]
 
     async def reasons(self, namespace: str, run_ids: Sequence[str]) -> list[tuple[str, str]]:

@@ -26,8 +26,10 @@ LEFT JOIN workflow_namespaces n ON n.name = r.namespace;
 -- name: prune_runs
 -- Remove at most $1 closed runs that are older than the retention of their namespace, the oldest first, with all that
 -- belongs to them, and workflow ids that have no run left. $2 is one namespace or null for all, $3 a JSON array of run
--- ids or null; with $4 true all runs of that namespace go, open ones too, if it is being deleted. What somebody else has locked is left to another pass, so that replicas may do this at once. A current
--- run is the last of its workflow id to go. Returns the ids, and how many events and tasks each has had.
+-- ids or null; with $4 true all runs of that namespace go, open ones too, if it is being deleted. Runs with long
+-- histories go few at a time, so that no pass takes long: the last one begins before the $5th event. What somebody else
+-- has locked is left to another pass, so that replicas may do this at once. A current run is the last of its workflow
+-- id to go. Returns the ids, and how many events and tasks each has had.
 WITH expired AS MATERIALIZED (
     (
         SELECT s.namespace, s.workflow_id, s.run_id
@@ -71,13 +73,21 @@ instances AS MATERIALIZED (
     ORDER BY i.namespace, i.workflow_id
     FOR UPDATE OF i SKIP LOCKED
 ),
-held AS MATERIALIZED (
-    SELECT r.run_id, r.namespace, r.workflow_id, r.run_id = i.current_run_id AS is_current
+locked AS MATERIALIZED (
+    SELECT r.run_id, r.namespace, r.workflow_id, r.run_id = i.current_run_id AS is_current, r.last_history_sequence
     FROM instances i
     JOIN expired e ON e.namespace = i.namespace AND e.workflow_id = i.workflow_id
     JOIN workflow_runs r ON r.run_id = e.run_id
     WHERE r.closed_at IS NOT NULL AND r.archive IS NULL OR $4
     FOR UPDATE OF r SKIP LOCKED
+),
+held AS MATERIALIZED (
+    SELECT l.run_id, l.namespace, l.workflow_id, l.is_current
+    FROM (
+        SELECT l.*, sum(l.last_history_sequence) OVER (ORDER BY l.is_current, l.run_id) - l.last_history_sequence AS events_before
+        FROM locked l
+    ) l
+    WHERE l.events_before < $5::bigint
 ),
 chosen AS MATERIALIZED (
     SELECT h.run_id, h.namespace, h.workflow_id, h.is_current AS is_last
