@@ -66,6 +66,17 @@ async def test_the_catalogue_and_the_builds_are_recorded(send: Send) -> None:
     assert (deleted["before"]["description"], deleted["after"]) == ("two", None)
 
 
+async def test_search_attributes_are_recorded_before_and_after(send: Send) -> None:
+    await send("POST", "/search-attributes", {"name": "Customer", "type": "text"})
+    await send("POST", "/search-attributes", {"name": "Customer", "type": "text"})
+    await send("DELETE", "/search-attributes/Customer")
+    deleted, refused, made = await entries(send)
+    described = {"name": "Customer", "type": "text"}
+    assert (made["outcome"], made["before"], made["after"]) == ("accepted", None, described)
+    assert (refused["outcome"], refused["reason"]) == ("rejected", "attribute_already_exists")
+    assert (deleted["outcome"], deleted["before"], deleted["after"]) == ("accepted", described, None)
+
+
 async def test_entries_are_paged_and_filtered(send: Send) -> None:
     for number in range(5):
         await send("POST", "/workflows", {"workflow_type": "order", "workflow_id": f"w-{number}"})

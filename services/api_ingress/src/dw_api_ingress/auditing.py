@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -54,13 +54,23 @@ class Auditor:
         """Run the statement ``name``, which changes the table ``relation``, and record the change with it."""
         return await self.trail.rows(relation, self.requested(call, target, namespace), name, *parameters)
 
-    async def admit(self, call: Call, name: str, *parameters: object, locks_namespace: bool = False) -> list[Row]:
-        """Run the statement ``name``; that it gave back rows is recorded with it.
+    async def admit(self, call: Call, name: str, *parameters: object) -> list[Row]:
+        """Run the statement ``name``; that it gave back rows is recorded with it."""
+        return await self.trail.admit(self.requested(call), name, *parameters)
 
-        With ``locks_namespace`` it sees all that others of the same namespace have done before it.
+    async def admit_in_turn(
+        self,
+        call: Call,
+        name: str,
+        *parameters: object,
+        before: dict[str, Any] | None = None,
+        after: dict[str, Any] | None = None,
+    ) -> list[Row]:
+        """The same on the locked namespace.
+
+        It sees all that others of the same namespace have done before it. ``before`` and ``after`` are what it changes.
         """
-        requested = self.requested(call)
-        return await self.trail.admit(requested, name, *parameters, locks_namespace=locks_namespace)
+        return await self.trail.admit_in_turn(self.requested(call), name, *parameters, before=before, after=after)
 
     def recorded(self, handlers: Handlers) -> Handlers:
         """Handlers whose refusals are recorded as well."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import msgspec
@@ -11,6 +13,7 @@ from dw_core.protocol.problems import Problem
 from dw_core.protocol.requests_control import BuildId
 from dw_core.protocol.timestamps import wire_time
 from dw_runtime.http.call import Call, Handlers, Reply
+from dw_runtime.store.database import Session
 from dw_runtime.store.reads.builds import BuildCohort, BuildIntent, Builds, decode_intent
 
 RELATION: Final = "build_id_rollouts"
@@ -56,39 +59,48 @@ class BuildHandlers:
     async def _set(self, call: Call, intent: str) -> Reply:
         body: BuildId = call.body
         queue, build_id = call.params["task_queue"], body.build_id or None
-        asked = (call.namespace, queue, build_id or "", intent)
-        ((stored,),) = await self._auditor.change(call, RELATION, "set_drain", *asked)
+        async with self._changing(call, queue) as session:
+            ((stored,),) = await session.rows("set_drain", call.namespace, queue, build_id or "", intent)
         return Reply(_intent(call, decode_intent(stored)))
+
+    @asynccontextmanager
+    async def _changing(self, call: Call, queue: str) -> AsyncIterator[Session]:
+        """A transaction that changes the builds of a queue while nobody else does."""
+        async with self._auditor.trail.change(RELATION, self._auditor.requested(call)) as session:
+            await session.rows("lock_queues", msgspec.json.encode([f"builds/{call.namespace}/{queue}"]).decode())
+            yield session
 
     async def promote(self, call: Call) -> Reply:
         """Pin new runs of the queue to a cohort; raises ``Problem`` with what speaks against it."""
         body: BuildId = call.body
         queue, build_id = call.params["task_queue"], body.build_id or None
-        cohorts = await self._builds.of_queue(call.namespace, queue)
-        blockages = _blockages(next((cohort for cohort in cohorts if cohort.build_id == build_id), None))
-        if blockages:
-            reason, resolution = blockages[0]
-            raise Problem(
-                reason,
-                f"This build cannot be promoted: {resolution}",
-                namespace=call.namespace,
-                task_queue=queue,
-                build_id=build_id,
-                rejection_reason=reason,
-                expected_resolution=resolution,
-                outcome=f"rejected_{reason}",
-                control_plane_outcome="rejected",
-                command_status="rejected",
-                deployment=None,
-                blockages=[{"reason": name, "expected_resolution": text} for name, text in blockages],
-            )
         named = (call.namespace, queue, build_id or "")
-        requested = self._auditor.requested(call)
-        async with self._auditor.trail.change(RELATION, requested) as session:
-            await session.send("lock_queues", msgspec.json.encode([f"builds/{call.namespace}/{queue}"]).decode())
+        async with self._changing(call, queue) as session:
+            cohorts = await self._builds.of_queue(call.namespace, queue, session)
+            blockages = _blockages(next((cohort for cohort in cohorts if cohort.build_id == build_id), None))
+            if blockages:
+                raise _blocked(call.namespace, queue, build_id, blockages)
             await session.send("demote_build", *named)
             ((stored,),) = await session.rows("promote_build", *named)
         return Reply(_intent(call, decode_intent(stored)))
+
+
+def _blocked(namespace: str, queue: str, build_id: str | None, blockages: list[tuple[str, str]]) -> Problem:
+    reason, resolution = blockages[0]
+    return Problem(
+        reason,
+        f"This build cannot be promoted: {resolution}",
+        namespace=namespace,
+        task_queue=queue,
+        build_id=build_id,
+        rejection_reason=reason,
+        expected_resolution=resolution,
+        outcome=f"rejected_{reason}",
+        control_plane_outcome="rejected",
+        command_status="rejected",
+        deployment=None,
+        blockages=[{"reason": name, "expected_resolution": text} for name, text in blockages],
+    )
 
 
 def _intent(call: Call, intent: BuildIntent) -> dict[str, Any]:

@@ -53,7 +53,9 @@ class SearchAttributeHandlers:
             raise Problem("name_reserved", f"{name} is an attribute that every run has.", name=name)
         most = self._limits.max_search_attributes
         registration = (call.namespace, name, canonical, most)
-        if not await self._auditor.admit(call, "register_attribute", *registration, locks_namespace=True):
+        if not await self._auditor.admit(
+            call, "register_attribute", *registration, after={"name": name, "type": body.type}
+        ):
             raise await self._refusal(call.namespace, body)
         return Reply({"name": name, "type": body.type, "outcome": "created"}, status=201)
 
@@ -77,6 +79,8 @@ class SearchAttributeHandlers:
         name = call.params["attribute_name"]
         if name in SYSTEM_ATTRIBUTES:
             raise Problem("system_attribute", f"{name} is an attribute that every run has.", name=name)
-        if not await self._auditor.admit(call, "forget_attribute", call.namespace, name, locks_namespace=True):
+        types = await self._attributes.registered(call.namespace)
+        before = {"name": name, "type": _SHOWN[types[name]]} if name in types else None
+        if not await self._auditor.admit_in_turn(call, "forget_attribute", call.namespace, name, before=before):
             raise Problem("attribute_not_found", f"The search attribute {name} is not registered.", name=name)
         return Reply({"name": name, "outcome": "deleted"})

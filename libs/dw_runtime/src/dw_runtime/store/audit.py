@@ -97,20 +97,33 @@ class AuditTrail:
         async with self.change(relation, requested) as session:
             return await session.rows(name, *parameters)
 
-    async def admit(
-        self, requested: Requested, name: str, *parameters: Any, locks_namespace: bool = False
-    ) -> list[Row]:
-        """Run one statement and return its rows; that it gave some back is recorded with it.
-
-        With ``locks_namespace`` the namespace is locked before: a statement of its own, because what a statement sees
-        is settled before it waits for a lock.
-        """
+    async def admit(self, requested: Requested, name: str, *parameters: Any) -> list[Row]:
+        """Run one statement and return its rows; that it gave some back is recorded with it."""
         async with self._database.transaction() as session:
-            if locks_namespace:
-                await session.rows("lock_namespace", requested.namespace)
             rows = await session.rows(name, *parameters)
             if rows:
                 entry = msgspec.structs.asdict(requested) | {"outcome": "accepted"}
+                await session.send("record_audit", encode_rows([entry]))
+            return rows
+
+    async def admit_in_turn(
+        self,
+        requested: Requested,
+        name: str,
+        *parameters: Any,
+        before: dict[str, Any] | None = None,
+        after: dict[str, Any] | None = None,
+    ) -> list[Row]:
+        """Run one statement on the locked namespace, otherwise like ``admit``; ``before`` and ``after`` are recorded too.
+
+        Locking is a statement of its own, because what a statement sees is settled before it waits for a lock.
+        """
+        async with self._database.transaction() as session:
+            await session.rows("lock_namespace", requested.namespace)
+            rows = await session.rows(name, *parameters)
+            if rows:
+                entry = msgspec.structs.asdict(requested)
+                entry |= {"outcome": "accepted", "before": before, "after": after}
                 await session.send("record_audit", encode_rows([entry]))
             return rows
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from dw_runtime.store.database import Database
+from dw_runtime.store.database import Database, Session
 
 _decode = msgspec.json.Decoder(list[dict[str, str]]).decode
 
@@ -74,9 +74,13 @@ class Builds:
         self._database = database
         self.stale_after_seconds = stale_after_seconds
 
-    async def of_queue(self, namespace: str, queue: str) -> list[BuildCohort]:
-        """Every cohort of a queue: active first, named before unversioned, the newest sign of life first."""
-        rows = await self._database.read("list_builds", namespace, queue, self.stale_after_seconds)
+    async def of_queue(self, namespace: str, queue: str, session: Session | None = None) -> list[BuildCohort]:
+        """Every cohort of a queue: active first, named before unversioned, the newest sign of life first.
+
+        With a ``session`` as its transaction sees them.
+        """
+        read = self._database.read if session is None else session.rows
+        rows = await read("list_builds", namespace, queue, self.stale_after_seconds)
         names = BuildCohort.__struct_fields__
         found = [
             BuildCohort(**dict(zip(names, (*values, _decode(fingerprints)), strict=True)))
