@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.contract.worker.client import COMPLETE, QUEUE, WORKER, Client
+from tests.harness.waiting import eventually
 from tests.harness.worker_plane import ServedPlane, worker_plane
 
 BUILDS = f"/task-queues/{QUEUE}/build-ids"
@@ -187,6 +190,29 @@ async def test_what_cannot_run_is_not_promoted(client: Client, served: ServedPla
         assert (answer.status, body["reason"], body["outcome"]) == (409, reason, f"rejected_{reason}")
         assert body["blockages"][0]["reason"] == reason
     assert not any(cohort["new_start_selected"] for cohort in (await read(client, BUILDS))["build_ids"])
+
+
+async def test_a_build_that_is_being_drained_is_not_promoted(
+    client: Client, served: ServedPlane, database_url: str
+) -> None:
+    await client.register("worker", build_id="b-1")
+    name = f"builds/{served.namespace}/{QUEUE}"
+    async with await psycopg.AsyncConnection.connect(database_url) as other:
+        await other.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])
+        promoting = asyncio.create_task(client.control("POST", f"{BUILDS}/promote", {"build_id": "b-1"}))
+
+        async def is_waiting() -> bool:
+            cursor = await other.execute("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted LIMIT 1")
+            return bool(await cursor.fetchall())
+
+        await eventually(is_waiting, "the promotion waits for who drains")
+        await other.execute(
+            "INSERT INTO build_id_rollouts (namespace, task_queue, build_id, drain_intent, drained_at)"
+            " VALUES (%s, %s, 'b-1', 'draining', now())",
+            [served.namespace, QUEUE],
+        )
+    answer = await promoting
+    assert (answer.status, answer.json["reason"]) == (409, "fleet_is_draining")
 
 
 async def test_a_start_that_only_drained_workers_could_take_is_refused(client: Client) -> None:

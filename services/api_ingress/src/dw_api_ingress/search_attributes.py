@@ -52,10 +52,8 @@ class SearchAttributeHandlers:
         if name in SYSTEM_ATTRIBUTES:
             raise Problem("name_reserved", f"{name} is an attribute that every run has.", name=name)
         most = self._limits.max_search_attributes
-        registration = (call.namespace, name, canonical, most)
-        if not await self._auditor.admit(
-            call, "register_attribute", *registration, after={"name": name, "type": body.type}
-        ):
+        named, after = (call.namespace, name, canonical, most), {"name": name, "type": body.type}
+        if not await self._auditor.admit_in_turn(call, "register_attribute", *named, after=after):
             raise await self._refusal(call.namespace, body)
         return Reply({"name": name, "type": body.type, "outcome": "created"}, status=201)
 

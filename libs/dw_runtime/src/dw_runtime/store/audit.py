@@ -114,7 +114,7 @@ class AuditTrail:
         before: dict[str, Any] | None = None,
         after: dict[str, Any] | None = None,
     ) -> list[Row]:
-        """Run one statement on the locked namespace, otherwise like ``admit``; ``before`` and ``after`` are recorded too.
+        """Run one statement on the locked namespace, otherwise like ``admit``; record ``before`` and ``after`` too.
 
         Locking is a statement of its own, because what a statement sees is settled before it waits for a lock.
         """
