@@ -354,6 +354,7 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "diagnose_run": (RUN_ID, 25, 10, 200, 4096, 60),
     "count_workers": ("seed-1", "queue-1", 60),
     "read_operator_counts": ("seed-1", 10_000, 8000, 4_194_304, 160),
+    "list_attribute_types": ("seed-1",),
     "begin_audit": ("{}",),
     "record_audit": (
         json.dumps([{"entry_id": NEW_ID, "namespace": "seed-1", "command": "c", "target": "t", "outcome": "accepted"}]),
