@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from dw_api_ingress.auditing import Auditor
-from dw_api_ingress.handlers import control_handlers
+from dw_api_ingress.handlers import PayloadHandlers, control_handlers
 from dw_api_ingress.namespaces import namespace_handlers
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
@@ -29,6 +29,10 @@ from dw_core.topology.placement import resolve
 from dw_runtime.auth.authenticator import build_authenticator
 from dw_runtime.auth.settings import AuthSettings
 from dw_runtime.http.shell import Shell, ShellSettings
+from dw_runtime.payloads.build import build_payloads
+from dw_runtime.payloads.checks import ReferenceCheck
+from dw_runtime.payloads.cleanup import PayloadCleanup
+from dw_runtime.payloads.handlers import transport_handlers
 from dw_runtime.pump.claims import Claimed, Looked, Want
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
@@ -163,29 +167,37 @@ async def control_plane(
         runs = RunReads(database, stale_after_seconds=settings.workers.stale_after_seconds)
         auditor = Auditor(AuditTrail(database), new_id)
         namespaces, cache = NamespaceReads(database), NamespaceCache(database)
+        payloads = build_payloads(settings, database, metrics, bounds, new_id)
         shell = Shell(
             routes=ROUTES,
             match=match,
             placement=resolve(None, None, "standalone"),
-            handlers=control_handlers(
-                runs=runs,
-                namespaces=namespace_handlers(database, auditor, settings),
-                auditor=auditor,
-                pump=pump,
-                limits=bounds,
-                new_id=new_id,
-                retention=RetentionStore(database),
-                services=(
-                    CatalogueHandlers(database, auditor, new_id),
-                    ServiceCallHandlers(database, pump, results, auditor, announce=lambda keys: None, new_id=new_id),
+            handlers={
+                **transport_handlers(payloads),
+                **control_handlers(
+                    runs=runs,
+                    namespaces=namespace_handlers(database, auditor, settings),
+                    auditor=auditor,
+                    pump=pump,
+                    limits=bounds,
+                    new_id=new_id,
+                    retention=RetentionStore(database),
+                    payloads=PayloadHandlers(payloads, PayloadCleanup(payloads.rows, payloads.disks, metrics)),
+                    services=(
+                        CatalogueHandlers(database, auditor, new_id),
+                        ServiceCallHandlers(
+                            database, pump, results, auditor, announce=lambda keys: None, new_id=new_id
+                        ),
+                    ),
                 ),
-            ),
+            },
             authenticator=build_authenticator(AuthSettings(driver="none")),
             gate=OpenGate(),
             namespaces=cache,
             capabilities=b"{}",
             observer=lambda route: lambda status, seconds: None,
             settings=ShellSettings(),
+            check_references=ReferenceCheck(payloads, inlined_bytes_max=bounds.payload_size_bytes),
         )
         yield ControlPlane(
             shell, database, pump, polls, namespace, runs, namespaces, cache, PostgresProbe(database, settings)

@@ -48,6 +48,9 @@ GROWING = frozenset(
         "workflow_output_streams",
         "workflow_output_items",
         "worker_sessions",
+        "external_payloads",
+        "external_payload_objects",
+        "external_payload_uses",
     )
 )
 BOUNDED = frozenset(
@@ -347,6 +350,15 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "read_task_pressure": (3, 60, 10_000),
     "read_fleet": ("seed-1", 60, None, 100),
     "read_drains": (60, 10_000),
+    "set_external_storage": ("seed-1", "{}"),
+    "keep_payload": (NEW_ID, "seed-1", "avro", "9", "a", "file:///a", None),
+    "find_payload": (RUN_ID, "seed-1", 3600),
+    "check_payloads": (KEYS, "seed-1", 3600),
+    "use_payloads": (rows({"run_id": RUN_ID, "reference_id": RUN_ID, "namespace": "seed-1"}),),
+    "find_unused_payloads": ("seed-1", 3600, 100),
+    "review_payloads": (None, 3600, 500),
+    "doom_objects": (500, 600),
+    "forget_objects": (json.dumps(["file:///a"]),),
 }
 """Parameters of each statement; a statement that is not here fails its test."""
 

@@ -7,6 +7,7 @@ from dw_api_ingress.queries import page_size, status_bucket
 from dw_api_ingress.run_documents import described, listed, of_instance
 from dw_core.protocol.problems import Invalid
 from dw_runtime.http.call import Call, Reply
+from dw_runtime.payloads.service import Payloads
 from dw_runtime.store.reads.rows import Position
 from dw_runtime.store.reads.runs import RunReads
 
@@ -17,8 +18,9 @@ PAGE_SIZE_MAX = 200
 class ListingHandlers:
     """Answers reads of runs."""
 
-    def __init__(self, runs: RunReads) -> None:
+    def __init__(self, runs: RunReads, payloads: Payloads) -> None:
         self._runs = runs
+        self._payloads = payloads
 
     async def page(self, call: Call) -> Reply:
         """Runs of the namespace, newest first; raises ``Invalid`` for a parameter that cannot be followed."""
@@ -51,6 +53,9 @@ class ListingHandlers:
         return Reply({"workflow_id": workflow_id, "run_count": len(rows), "runs": [of_instance(row) for row in rows]})
 
     async def describe(self, call: Call) -> Reply:
-        """The run of the path, or the current one."""
+        """The run of the path, or the current one; a payload that is kept elsewhere is fetched and verified."""
         params = call.params
-        return Reply(described(await self._runs.describe(call.namespace, params["workflow_id"], params.get("run_id"))))
+        row = await self._runs.describe(call.namespace, params["workflow_id"], params.get("run_id"))
+        held = (row.summary.arguments, row.summary.output)
+        loaded = await self._payloads.load_all(call.namespace, {payload for payload in held if payload is not None})
+        return Reply(described(row, loaded))

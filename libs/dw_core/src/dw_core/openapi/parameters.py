@@ -63,6 +63,7 @@ PARAMETERS: dict[str, tuple[QueryParameter, ...]] = {
     "workflow_run_debug": (_PREVIEW,),
     "system_activity_timeouts": (_LIMIT,),
     "system_retention": (_LIMIT,),
+    "system_external_payload_cleanup": (_LIMIT,),
     "system_audit": (
         *paged(1000),
         QueryParameter(name="subject", summary="Who has given the command."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 SUCCESSES: dict[str, tuple[int, ...]] = {
     "activity_start": (201,),
+    "external_payload_upload": (201,),
     "health": (200, 503),
     "livez": (200, 503),
     "message_stream_append": (200, 202),

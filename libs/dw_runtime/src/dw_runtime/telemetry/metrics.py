@@ -191,6 +191,26 @@ SESSIONS_LOST: Final = MetricSpec(
     labels={"reason": "ttl_expired, lease_expired, worker_heartbeat_stale"},
 )
 
+PAYLOAD_OPERATIONS: Final = ("put", "get")
+PAYLOAD_BYTES: Final = MetricSpec(
+    name="dw_external_payload_bytes_total",
+    kind="counter",
+    help="Bytes of external payloads that were written to or read from their storage.",
+    labels={"operation": ", ".join(PAYLOAD_OPERATIONS)},
+)
+PAYLOAD_FAILURES: Final = MetricSpec(
+    name="dw_external_payload_failures_total",
+    kind="counter",
+    help="Times a storage did not take an external payload, or did not give it back as it was.",
+    labels={"operation": ", ".join(PAYLOAD_OPERATIONS)},
+)
+PAYLOADS_DELETED: Final = MetricSpec(
+    name="dw_external_payload_objects_deleted_total",
+    kind="counter",
+    help="Objects deleted because no run uses their payload any more.",
+    labels={"outcome": "deleted, failed"},
+)
+
 METRICS: Final = (
     REQUEST_SECONDS,
     REQUESTS_IN_FLIGHT,
@@ -219,6 +239,9 @@ METRICS: Final = (
     STREAM_READ_WAIT_SECONDS,
     SESSION_ADMISSIONS,
     SESSIONS_LOST,
+    PAYLOAD_BYTES,
+    PAYLOAD_FAILURES,
+    PAYLOADS_DELETED,
 )
 """Every metric, in the order of the reference page."""
 
@@ -267,6 +290,11 @@ class Metrics:
         admissions, lost = self._counter(SESSION_ADMISSIONS), self._counter(SESSIONS_LOST)
         self.session_admissions = {name: admissions.labels(name) for name in ("created", "reused", "reacquired")}
         self.sessions_lost = {reason: lost.labels(reason.value) for reason in SessionLoss}
+        moved, failures = self._counter(PAYLOAD_BYTES), self._counter(PAYLOAD_FAILURES)
+        self.payload_bytes = {operation: moved.labels(operation) for operation in PAYLOAD_OPERATIONS}
+        self.payload_failures = {operation: failures.labels(operation) for operation in PAYLOAD_OPERATIONS}
+        deleted = self._counter(PAYLOADS_DELETED)
+        self.payloads_deleted = {outcome: deleted.labels(outcome) for outcome in ("deleted", "failed")}
         attempts = self._counter(SERVICE_ATTEMPTS)
         self.service_attempts = {outcome: attempts.labels(outcome) for outcome in SERVICE_OUTCOMES}
 
