@@ -69,11 +69,11 @@ def uploaded(reference: RuntimeReference) -> dict[str, Any]:
 def payload_headers(reference: RuntimeReference) -> tuple[tuple[str, str], ...]:
     """The headers that describe the bytes of an answer."""
     return (
-        (CODEC_HEADER, reference.codec),
-        (SIZE_HEADER, str(reference.size_bytes)),
-        (SHA256_HEADER, reference.sha256),
-        ("ETag", f'"sha256:{reference.sha256}"'),
-        ("Cache-Control", "immutable, max-age=60, private"),
+        (CODEC_HEADER.lower(), reference.codec),
+        (SIZE_HEADER.lower(), str(reference.size_bytes)),
+        (SHA256_HEADER.lower(), reference.sha256),
+        ("etag", f'"sha256:{reference.sha256}"'),
+        ("cache-control", "immutable, max-age=60, private"),
     )
 
 

@@ -79,7 +79,7 @@ class ClusterParts:
             coordination_health=evaluated_health(snapshot.counters, self._matching, generated_at=self._now()),
             worker_fleet=worker_fleet(namespace, snapshot.workers),
             task_repair=task_repair(snapshot.repair),
-            namespace={"name": namespace, "external_payload_storage": storage} if exists else None,
+            namespace=_namespace(namespace, storage) if exists else None,
         )
 
     def _blocked(self, namespace: str, blocked_by: tuple[str, ...]) -> DynamicParts:
@@ -88,3 +88,8 @@ class ClusterParts:
             worker_fleet=worker_fleet(namespace, []),
             task_repair=task_repair(),
         )
+
+
+def _namespace(name: str, storage: dict[str, Any] | None) -> dict[str, Any]:
+    """Where nothing is kept elsewhere nothing is said of it: a client takes any object for a promise."""
+    return {"name": name} if storage is None else {"name": name, "external_payload_storage": storage}

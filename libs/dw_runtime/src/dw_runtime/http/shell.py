@@ -39,9 +39,9 @@ from dw_runtime.http.plan import Observe, Response, ResponsePlan, RoutePlan
 from dw_runtime.http.version_gates import check_control_version, worker_minor
 from dw_runtime.telemetry.context import bind_request
 
-CheckReferences = Callable[[Route, str, bytes], Awaitable[bytes | None]]
-"""Checks the references to external payloads in a JSON body: given the route, the namespace and the bytes, it gives the
-bytes to use in their place, or None to keep them. Raises ``Problem``."""
+CheckReferences = Callable[[Route, Mapping[str, str], str, bytes], Awaitable[bytes | None]]
+"""Checks the references to external payloads in a JSON body: given the route and its parameters, the namespace and the
+bytes, it gives the bytes to use in their place, or None to keep them. Raises ``Problem``."""
 Match = Callable[[str, str], Matched | NotFound | MethodNotAllowed]
 Scope = Mapping[str, Any]
 Send = Callable[[dict[str, Any]], Any]
@@ -192,7 +192,7 @@ class Shell:
             if invalid is not None:
                 raise invalid
             if plan.takes_json and raw and self._check_references is not None:
-                replaced = await self._check_references(plan.route, namespace, raw)
+                replaced = await self._check_references(plan.route, params, namespace, raw)
                 if replaced is not None:
                     body, invalid = plan.decoder.decode(replaced)
                     assert invalid is None, "a payload has taken the place of its reference"

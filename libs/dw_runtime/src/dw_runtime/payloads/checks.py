@@ -7,7 +7,7 @@ the reference, so that what is kept does not depend on a payload that goes with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -25,7 +25,7 @@ from dw_core.payloads.references import (
     stored,
 )
 from dw_core.protocol.problems import Problem
-from dw_core.routes.route import Route
+from dw_core.routes.route import Plane, Route
 from dw_runtime.payloads.errors import NoDriver, ObjectAltered, ObjectMissing, StorageAway
 from dw_runtime.payloads.service import Payloads
 
@@ -66,16 +66,26 @@ class ReferenceCheck:
         self._payloads = payloads
         self._inlined_bytes_max = inlined_bytes_max
 
-    async def __call__(self, route: Route, namespace: str, raw: bytes) -> bytes | None:
+    async def __call__(self, route: Route, params: Mapping[str, str], namespace: str, raw: bytes) -> bytes | None:
         """Check every reference of a body. Without any, nothing is decoded.
 
+        ``params`` are those of the path; a worker is told of its task that nothing has been recorded.
+
         Raises ``Problem`` ``external_payload_unsupported``, ``external_payload_not_found``,
-        ``external_payload_expired``, ``external_payload_integrity_mismatch``, ``external_payload_oversized`` or
-        ``external_payload_storage_unavailable``.
+        ``external_payload_expired``, ``external_payload_integrity_mismatch``, ``external_payload_integrity_failed``,
+        ``external_payload_oversized`` or ``external_payload_storage_unavailable``.
         """
         # An escape may spell the name of a member in another way.
         if not any(hint in raw for hint in _HINTS):
             return None
+        try:
+            return await self._checked(route, namespace, raw)
+        except Problem as problem:
+            if route.plane is Plane.WORKER:
+                problem.fields |= {"task_id": params.get("task_id"), "outcome": "rejected", "recorded": False}
+            raise
+
+    async def _checked(self, route: Route, namespace: str, raw: bytes) -> bytes | None:
         body = _decode(raw)
         found = list(_find(body, is_inlined=route.name in INLINED_ROUTES))
         if not found:

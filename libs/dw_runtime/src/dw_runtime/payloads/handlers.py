@@ -31,7 +31,7 @@ def transport_handlers(payloads: Payloads) -> dict[str, Handler]:
             limit = payloads.limits.payload_bytes_max
             raise Problem("external_payload_oversized", f"A payload has at most {limit} bytes.", limit=limit)
         reference = await payloads.upload(call.namespace, call.body, size_bytes=size_bytes, sha256=sha256)
-        return Reply(uploaded(reference), status=201, headers=(("Cache-Control", "no-store, private"),))
+        return Reply(uploaded(reference), status=201, headers=(("cache-control", "no-store, private"),))
 
     async def fetch(call: Call) -> Reply:
         """The bytes of a payload, which are what the headers of the request promise."""
