@@ -22,7 +22,7 @@ UNADVERTISED = {
     "archive_workflow", "backfill_schedule", "create_schedule", "create_search_attribute", "delete_schedule",
     "delete_search_attribute", "describe_schedule", "get_schedule_handle", "get_schedule_history",
     "iter_schedule_history", "list_schedules", "list_search_attributes", "pause_schedule", "redrive_workflow",
-    "resume_schedule", "send_webhook_bridge_event", "set_namespace_external_storage", "test_external_storage",
+    "resume_schedule", "send_webhook_bridge_event",
     "trigger_schedule", "update_schedule", "repair_pass", "repair_status", "activity_timeout_pass",
     "activity_timeout_status",
     "cancellation_scope_boundary_on_claim", "open_cancellation_scope_on_claim", "prepared_local_activity_operation",
