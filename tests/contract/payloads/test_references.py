@@ -265,3 +265,22 @@ async def test_a_page_with_references_is_not_compressed(client: PayloadClient, i
     await client.report(await client.take("activity"), "complete", result=None)
     task = await client.take(accept_history_encoding="gzip")
     assert ("history_events_compressed" not in task, bool(task["history_events"])) == (is_external, is_external)
+
+
+async def test_a_service_call_takes_the_bytes_and_gives_the_caller_the_reference(client: PayloadClient) -> None:
+    shop = "/service-endpoints/shop/services/desk/operations"
+    greet = {"operation_name": "greet", "operation_mode": "async", "handler_binding_kind": "start_workflow"}
+    await client.control("POST", "/service-endpoints", {"endpoint_name": "shop"})
+    await client.control("POST", "/service-endpoints/shop/services", {"service_name": "desk"})
+    made = await client.control("POST", shop, greet | {"handler_target_reference": "greeting"})
+    assert made.status == 201, made.json
+    arguments, result = await client.reference(), await client.reference(RESULT)
+    options = {"arguments": arguments, "queue": QUEUE}
+    called = await client.control("POST", f"{shop}/greet/execute", options)
+    assert called.status == 200, called.json
+    task = await client.take()
+    assert (task["workflow_type"], task["arguments"]) == ("greeting", envelope(BLOB))
+    assert (await client.complete(task, {"type": "complete_workflow", "result": result})).status == 200
+    call = await client.control("GET", f"{shop}/greet/service-calls/{called.json['service_call_id']}")
+    assert (call.json["status"], call.json["result"], call.json["result_envelope"]) == ("completed", None, result)
+    assert await uses(client, result) == [task["run_id"]]
