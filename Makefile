@@ -13,7 +13,7 @@ PYTEST_ARGS ?=
 DEV_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help dev test golden test-engine lint format bench bench-shapes bench-sticky wheels lock lock-check clean
+.PHONY: help dev test golden test-engine lint format bench bench-large bench-shapes bench-sticky bench-schedules wheels lock lock-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,8 +65,14 @@ bench: $(VENV)/.test-installed ## Measure one no-op workflow with one activity (
 bench-sticky: $(VENV)/.test-installed ## Measure what workers read of long histories, with and without their own copy
 	@$(BIN)/python -m benchmarks.sticky $(BENCH_ARGS)
 
+bench-large: $(VENV)/.test-installed ## Measure reads of 1,000,000 runs and how fast retention removes them (BENCH_ARGS=...)
+	@$(BIN)/python -m benchmarks.large $(BENCH_ARGS)
+
 bench-shapes: $(VENV)/.test-installed ## Measure steps in turn, a fan-out, a signal and timers against the smallest workflow
 	@$(BIN)/python -m benchmarks.shapes $(BENCH_ARGS)
+
+bench-schedules: $(VENV)/.test-installed ## Measure 10,000 schedules due in one second beside unrelated starts
+	@$(BIN)/python -m benchmarks.schedules $(BENCH_ARGS)
 
 wheels: $(VENV)/.lint-installed ## Build a wheel of every package into dist/
 	@rm -rf dist

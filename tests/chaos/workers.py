@@ -17,6 +17,8 @@ ACTIVITY_TYPE = "chaos.activity"
 QUEUE = "chaos"
 PAGE_SIZE = 7
 OUTCOMES = ("ActivityCompleted", "ActivityFailed", "ActivityTimedOut")
+SESSION: Json = {"lease_seconds": 5, "ttl_seconds": 30}
+"""What one activity of a run asks of the session that only it uses."""
 SIGNALS = 3
 """How many signals a run waits for before it completes."""
 WAIT_SECONDS = 2
@@ -69,9 +71,9 @@ def schedule(**more: Any) -> Json:
 
 
 def next_commands(history: list[Json], width: int) -> list[Json]:
-    """What the workflow does next: a fan-out of ``width``, a side effect with one more activity, a timer and a child,
-    then a service call, then it waits for signals until it has them all, and ends. The child and what answers the call
-    continue as new, once, and end.
+    """What the workflow does next: a fan-out of ``width``, a side effect with one more activity (of a worker session),
+    a timer and a child, then a service call, then it waits for signals until it has them all, and ends. The child and
+    what answers the call continue as new, once, and end.
 
     An empty list means that it waits.
     """
@@ -88,7 +90,7 @@ def next_commands(history: list[Json], width: int) -> list[Json]:
     if len(opened) == width:
         return [
             {"type": "record_side_effect", "result": PAYLOAD},
-            schedule(),
+            schedule(worker_session=SESSION | {"session_id": f"of-{start['workflow_id']}"}),
             {"type": "start_timer", "delay_seconds": 1},
             {"type": "start_child_workflow", "workflow_type": CHILD_TYPE},
         ]
@@ -137,7 +139,8 @@ class Worker:
             "runtime": "python",
             "supported_workflow_types": [WORKFLOW_TYPE, CHILD_TYPE],
             "supported_activity_types": [ACTIVITY_TYPE],
-            "capabilities": ["message_streams"],
+            "capabilities": ["message_streams", "worker_sessions"],
+            "max_concurrent_worker_sessions": 1000,
         }
         await self._client.send("register", "/api/worker/register", body)
         async with asyncio.TaskGroup() as group:

@@ -19,12 +19,11 @@ from tests.e2e.conftest import Planes
 from tests.harness.servers import TOKEN
 
 UNADVERTISED = {
-    "archive_workflow", "backfill_schedule", "create_schedule", "create_search_attribute", "delete_schedule",
-    "delete_search_attribute", "describe_schedule", "get_schedule_handle", "get_schedule_history",
-    "iter_schedule_history", "list_schedules", "list_search_attributes", "pause_schedule", "redrive_workflow",
+    "backfill_schedule", "create_schedule", "delete_schedule",
+    "describe_schedule", "get_schedule_handle", "get_schedule_history",
+    "iter_schedule_history", "list_schedules", "pause_schedule", "redrive_workflow",
     "resume_schedule", "send_webhook_bridge_event",
-    "trigger_schedule", "update_schedule", "repair_pass", "repair_status", "activity_timeout_pass",
-    "activity_timeout_status",
+    "trigger_schedule", "update_schedule",
     "cancellation_scope_boundary_on_claim", "open_cancellation_scope_on_claim", "prepared_local_activity_operation",
     "deregister_worker_registration", "query_task_status",
 }  # fmt: skip
@@ -85,6 +84,10 @@ async def test_operators_look_at_workers_queues_and_retention(client: Client, wo
     assert cohort.new_start_selected
     assert (await client.retention_status())["retention_days"] == 30
     assert (await client.retention_pass(limit=1))["failed"] == 0
+    assert (await client.repair_status())["policy"]["scan_limit"] == 25
+    assert "repaired_existing_tasks" in await client.repair_pass()
+    assert (await client.activity_timeout_status())["scan_limit"] >= 1
+    assert (await client.activity_timeout_pass(limit=1))["failed"] == 0
     await client.deregister_worker(worker_id)
 
 

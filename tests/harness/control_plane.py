@@ -14,6 +14,8 @@ import msgspec
 from dw_api_ingress.auditing import Auditor
 from dw_api_ingress.handlers import PayloadHandlers, control_handlers
 from dw_api_ingress.namespaces import namespace_handlers
+from dw_api_ingress.schedule_listing import ScheduleListing
+from dw_api_ingress.schedules import ScheduleHandlers
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
 from dw_api_ingress.service_results import watch_calls
@@ -34,16 +36,22 @@ from dw_runtime.payloads.checks import ReferenceCheck
 from dw_runtime.payloads.cleanup import PayloadCleanup
 from dw_runtime.payloads.handlers import transport_handlers
 from dw_runtime.pump.claims import Claimed, Looked, Want
+from dw_runtime.pump.fires import FireRunner
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
 from dw_runtime.settings import load
+from dw_runtime.settings.bridge import read_signature_keys
 from dw_runtime.store.audit import AuditTrail
 from dw_runtime.store.database import Database
+from dw_runtime.store.reads.attributes import AttributeReads
 from dw_runtime.store.reads.namespaces import NamespaceCache, NamespaceReads
 from dw_runtime.store.reads.probe import PostgresProbe
 from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
+from dw_runtime.store.reads.schedules import ScheduleReads
+from dw_runtime.store.reads.visibility import Listing
 from dw_runtime.telemetry.metrics import Metrics
+from dw_scheduler.schedules import ScheduleClock
 
 
 def new_id() -> str:
@@ -123,6 +131,7 @@ class ControlPlane(msgspec.Struct):
     namespaces: NamespaceReads
     cache: NamespaceCache
     probe: PostgresProbe
+    schedules: ScheduleClock
 
     async def claim(self, queue: str, kind: TaskKind = TaskKind.WORKFLOW, owner: str = "worker-1") -> Claimed:
         """Lease the next task of a queue."""
@@ -166,6 +175,7 @@ async def control_plane(
         await database.rows("ensure_namespace", namespace, "A test's own.", 30)
         runs = RunReads(database, stale_after_seconds=settings.workers.stale_after_seconds)
         auditor = Auditor(AuditTrail(database), new_id)
+        runner = FireRunner(database, pump, metrics, new_id)
         namespaces, cache = NamespaceReads(database), NamespaceCache(database)
         payloads = build_payloads(settings, database, metrics, bounds, new_id)
         shell = Shell(
@@ -176,6 +186,8 @@ async def control_plane(
                 **transport_handlers(payloads),
                 **control_handlers(
                     runs=runs,
+                    listing=Listing(database, stale_after_seconds=settings.workers.stale_after_seconds),
+                    attributes=AttributeReads(database),
                     namespaces=namespace_handlers(database, auditor, settings),
                     auditor=auditor,
                     pump=pump,
@@ -183,6 +195,13 @@ async def control_plane(
                     new_id=new_id,
                     retention=RetentionStore(database),
                     payloads=PayloadHandlers(payloads, PayloadCleanup(payloads.rows, payloads.disks, metrics)),
+                    bridge_keys=read_signature_keys(settings.bridge.signature_keys),
+                    schedules=(
+                        ScheduleHandlers(
+                            auditor, AttributeReads(database), runner, bounds, new_id, holder="control-plane"
+                        ),
+                        ScheduleListing(ScheduleReads(database), AttributeReads(database)),
+                    ),
                     services=(
                         CatalogueHandlers(database, auditor, new_id),
                         ServiceCallHandlers(
@@ -200,7 +219,16 @@ async def control_plane(
             check_references=ReferenceCheck(payloads, inlined_bytes_max=bounds.payload_size_bytes),
         )
         yield ControlPlane(
-            shell, database, pump, polls, namespace, runs, namespaces, cache, PostgresProbe(database, settings)
+            shell,
+            database,
+            pump,
+            polls,
+            namespace,
+            runs,
+            namespaces,
+            cache,
+            PostgresProbe(database, settings),
+            ScheduleClock(database, runner, metrics, new_id, holder="scheduler"),
         )
     finally:
         await results.stop()

@@ -32,6 +32,10 @@ SELECT r.run_id, r.namespace, r.workflow_id, r.workflow_type, r.queue, NULL, NUL
        NULL, 600, 'arguments', NULL
 FROM workflow_runs r;
 
+INSERT INTO workflow_search_attributes
+SELECT s.run_id, 'Customer', 0, s.namespace, 'c' || s.workflow_id, length(s.workflow_id), s.started_at
+FROM workflow_run_summaries s;
+
 INSERT INTO workflow_history_events
 SELECT pg_temp.run_id(n), s, 'ActivityScheduled',
        '{"recorded_at":"2026-01-01T00:00:00.000000Z","payload":{}}'
@@ -172,5 +176,31 @@ SELECT pg_temp.run_id(n), pg_temp.run_id(n - n % 2 + 1), 'seed-' || n % 10 FROM 
 
 UPDATE workflow_tasks SET session_id = 'session-' || task_number, worker_session = '{"requirements": []}'
 WHERE kind = 1 AND task_number % 20 = 0;
+
+INSERT INTO workflow_schedules (
+    namespace, schedule_id, schedule_ulid, status, spec, action, workflow_type, task_queue, overlap_policy,
+    jitter_seconds, memo, search_attributes, fires_count, failures_count, skipped_trigger_count,
+    latest_workflow_instance_id, latest_trigger_number, next_occurrence_at, next_fire_at, paused_at, deleted_at,
+    recent_actions, buffered_actions, last_event_sequence, last_trigger_number, created_at, updated_at
+)
+SELECT 'seed-' || n % 10, 's-' || n, pg_temp.run_id(n), status, '{}', '{}', 'type-' || n % 7, 'queue-' || n % 5, 'skip', 0,
+       '{}', '{}', 0, 0, 0, 'w-' || n, 1, CASE WHEN status = 'active' THEN now() + n * interval '1 second' END,
+       CASE WHEN status = 'active' THEN now() + n * interval '1 second' END,
+       CASE WHEN status = 'paused' THEN now() END, CASE WHEN status = 'deleted' THEN now() END, '[]',
+       CASE WHEN n % 400 = 0 THEN '[{}]' ELSE '[]' END::json, 1, 1, now() - n * interval '1 second', now()
+FROM generate_series(1, 40000) n,
+     LATERAL (SELECT CASE WHEN n % 8 = 1 THEN 'paused' WHEN n % 8 = 3 THEN 'deleted' ELSE 'active' END AS status) s;
+
+INSERT INTO workflow_schedule_events
+SELECT 'seed-' || n % 10, 's-' || n, sequence, 'e', 'ScheduleTriggered', '{}', NULL, NULL, now()
+FROM generate_series(1, 40000) n, generate_series(1, 2) sequence;
+
+INSERT INTO workflow_schedule_fires (
+    namespace, schedule_id, schedule_ulid, trigger_number, occurrence_at, kind, timezone, overlap_policy,
+    effective_overlap_policy, workflow_id, run_id, action, memo, search_attributes, due_at, created_at
+)
+SELECT 'seed-' || n % 10, 's-' || n, pg_temp.run_id(n), 2, now(), 'scheduled', 'UTC', 'skip', 'skip', 'w', 'r', '{}',
+       '{}', '{}', now() + n * interval '1 second', now()
+FROM generate_series(1, 40000) n;
 
 ANALYZE;

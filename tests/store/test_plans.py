@@ -51,6 +51,10 @@ GROWING = frozenset(
         "external_payloads",
         "external_payload_objects",
         "external_payload_uses",
+        "workflow_schedules",
+        "workflow_schedule_events",
+        "workflow_schedule_fires",
+        "workflow_search_attributes",
     )
 )
 BOUNDED = frozenset(
@@ -66,15 +70,18 @@ BOUNDED = frozenset(
         "workflow_service_endpoints",
         "workflow_services",
         "workflow_service_operations",
+        "server_secrets",
     )
 )
 """Tables whose size does not follow the number of workflows."""
 BOUNDED_WALKS = {
     "prune_audit": {"audit_entries_pkey"},
+    "read_schedule_counts": {"workflow_schedules_due", "workflow_schedules_paused"},
+    "next_schedule": {"workflow_schedules_due"},
     "read_task_pressure": {"workflow_tasks_ready", "workflow_tasks_sweep", "workflow_tasks_owner"},
 }
 """Statements that read an index from its start and stop at a limit."""
-SMALL_INDEXES = {"workflow_query_tasks_owner", "worker_sessions_open"}
+SMALL_INDEXES = {"workflow_query_tasks_owner", "workflow_schedules_buffered", "worker_sessions_open"}
 """Indexes of what is held only; reading one whole costs next to nothing."""
 RUN_ID = "1".zfill(26)
 NEW_ID = "Z" * 26
@@ -149,9 +156,13 @@ SESSION = {
         ("lease_expires_at", "ttl_expires_at", "last_heartbeat_at", "created_at", "updated_at"), "2026-01-01T00:00:00Z"
     ),
 }
+KEYS_OF_RUNS = json.dumps([{"run_id": RUN_ID}])
+VALUE = {"run_id": RUN_ID, "name": "New", "ordinal": 0, "text_value": "x"}
 GROUP = {"run_id": RUN_ID, "base_sequence": 1, "change_id": "change"}
 
 
+SCHEDULE = {"namespace": "seed-1", "schedule_id": "s-1"}
+SCHEDULES = json.dumps([SCHEDULE])
 QUERY = {"query_task_id": NEW_ID, "kind": 2, "namespace": "seed-1", "queue": "queue-1", "run_id": RUN_ID}
 CLAIMANT = {"lease_owner": "worker-1", "poll_request_id": "poll-1", "lease_seconds": 60}
 
@@ -300,12 +311,30 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "list_namespaces": (),
     "describe_namespace": ("default",),
     "describe_run": ("seed-1", "w-1", None, 60),
-    "list_instance_runs": ("seed-1", "w-1", 60),
+    "list_instance_runs": ("seed-1", "w-1", 60, 0, 201),
     "set_drain": ("seed-1", "queue-1", "", "draining"),
     "list_builds": ("seed-1", "queue-1", 60),
     "describe_activity": ("seed-1", "w-1", "type-1"),
     "list_activities": ("seed-1", "type-1", "running", "infinity", "", 51),
-    "list_runs": ("seed-1", "type-1", "running", "infinity", "", 51, 60),
+    "find_runs": (
+        "seed-1",
+        "recent",
+        "{type-1}",
+        "{1}",
+        "infinity",
+        "",
+        "-infinity",
+        "{}",
+        500,
+        51,
+        "Customer",
+        "1",
+        "2",
+    ),
+    "show_runs": (KEYS, 60),
+    "index_attributes": (KEYS_OF_RUNS, rows(VALUE)),
+    "register_attribute": ("seed-1", "Customer", "keyword", 100),
+    "forget_attribute": ("seed-1", "Customer"),
     "read_run_history": ("seed-1", "w-1", RUN_ID, 0, 100),
     "find_expired": ("seed-1", 100),
     "judge_runs": ("seed-1", KEYS),
@@ -359,6 +388,25 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "review_payloads": (None, 3600, 500),
     "doom_objects": (500, 600),
     "forget_objects": (json.dumps(["file:///a"]),),
+    "lock_schedule": ("seed-1", "s-1"),
+    "lock_schedules": (SCHEDULES,),
+    "lock_due_schedules": (250,),
+    "next_schedule": (),
+    "read_schedule_states": (SCHEDULES,),
+    "create_schedule": (json.dumps(SCHEDULE),),
+    "save_schedules": (rows(SCHEDULE),),
+    "record_schedule_events": (rows(SCHEDULE | {"sequence": 9}),),
+    "order_fires": (rows(SCHEDULE | {"trigger_number": 9}), 30),
+    "lease_fires": ("me", 250, 30),
+    "forget_fires": (rows({"schedule_ulid": RUN_ID, "trigger_number": 2}),),
+    "read_clock": (),
+    "describe_schedule": ("seed-1", "s-1"),
+    "list_schedules": ("seed-1", "infinity", "", 51, None, None, None, None, None),
+    "list_typed_schedules": ("seed-1", "infinity", "", 51, None, None, None, None, None, "type-1"),
+    "read_schedule_history": ("seed-1", "s-1", 0, 100),
+    "read_secret": ("page-tokens",),
+    "read_schedule_counts": (10_000, 2),
+    "prune_schedule_events": (5000,),
 }
 """Parameters of each statement; a statement that is not here fails its test."""
 
@@ -436,15 +484,15 @@ def test_the_query_claim_walks_its_ready_index_in_its_order(seeded: psycopg.Conn
     assert (walk["Node Type"], walk["Index Name"]) == ("Index Scan", "workflow_query_tasks_ready")
 
 
-def test_a_listing_reads_its_page_in_the_order_of_an_index(seeded: psycopg.Connection[tuple[Any, ...]]) -> None:
-    nodes = explain(seeded, "list_runs")
-    used = {node["Index Name"] for node in nodes if node.get("Relation Name") == "workflow_run_summaries"}
-    assert used == {
-        "workflow_run_summaries_recent",
-        "workflow_run_summaries_type",
-        "workflow_run_summaries_bucket",
+def test_a_listing_reads_every_index_in_the_order_of_its_page(seeded: psycopg.Connection[tuple[Any, ...]]) -> None:
+    nodes = explain(seeded, "find_runs")
+    below = [child for node in nodes if node["Node Type"] == "Limit" for child in node["Plans"]]
+    below += [child for node in below if node["Node Type"] == "Result" for child in node.get("Plans", [])]
+    walks = {node["Index Name"] for node in below if node["Node Type"] in ("Index Scan", "Index Only Scan")}
+    assert walks == {
+        *(f"workflow_run_summaries_{name}" for name in ("recent", "type", "bucket", "instance", "queue", "build")),
+        *(f"workflow_search_attributes_{name}" for name in ("text", "number")),
     }
-    assert sum(node["Node Type"] == "Limit" for node in nodes) == 3
 
 
 def test_samples_name_statements_that_exist() -> None:

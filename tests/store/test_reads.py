@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
+from dw_core.visibility.conditions import Conditions
 from dw_runtime.store.database import Database, Row
 from dw_runtime.store.reads.namespaces import KNOWN_SECONDS, UNKNOWN_SECONDS, NamespaceCache
 from dw_runtime.store.reads.rows import Position
-from dw_runtime.store.reads.runs import RunReads
+from dw_runtime.store.reads.visibility import Listing
 from dw_runtime.telemetry.metrics import Metrics
 
 
@@ -82,13 +83,13 @@ async def test_runs_that_started_in_the_same_microsecond_are_paged_by_id(
                 "'2026-01-01Z', NULL, '{}', '{}', NULL, NULL, '', NULL",
                 (run_id, unique_namespace, run_id),
             )
-    reads = RunReads(database, stale_after_seconds=60)
+    listing = Listing(database, stale_after_seconds=60)
+    asked = Conditions(statuses=["waiting"])
     found: list[str] = []
     after: Position | None = None
     while True:
-        page = await reads.page(unique_namespace, workflow_type=None, bucket="running", after=after, size=4)
-        if not page:
-            break
+        page, after = await listing.page(unique_namespace, [asked], after, 4)
         found += [row.summary.run_id for row in page]
-        after = Position(page[-1].summary.started_at, page[-1].summary.run_id)
+        if after is None:
+            break
     assert found == ids[::-1]

@@ -22,6 +22,16 @@ COMMANDS = [
     if route.plane is Plane.CONTROL and route.method in ("POST", "PUT") and route.request and route.name in SERVED
 ]
 START = {"workflow_type": "order", "workflow_id": "bad-input"}
+EXAMPLES: dict[str, Any] = {
+    "operation_mode": "sync",
+    "handler_binding_kind": "start_workflow",
+    "items": [{}],
+    "spec": {},
+    "action": {},
+    "type": "keyword",
+    "driver": "local",
+}
+"""Valid values of required members that are no plain texts."""
 BODIES: dict[str, tuple[bytes, int, str]] = {
     "not JSON": (b"{", 400, "malformed_json"),
     "not UTF-8": (b'{"a": "\xff"}', 400, "malformed_json"),
@@ -53,9 +63,7 @@ def with_required(route: Route, body: bytes) -> bytes:
     """The members of ``body`` beside valid ones for what the route needs; a text that is no object stays as it is."""
     assert route.request is not None
     needed = {
-        field.encode_name: {"operation_mode": "sync", "handler_binding_kind": "start_workflow", "items": [{}]}.get(
-            field.name, "1"
-        )
+        field.encode_name: EXAMPLES.get(field.name, "a")
         for field in msgspec.structs.fields(route.request)
         if field.required
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from dw_core.engine.invariants import AFTER_THE_END, CLOSINGS
 from dw_core.engine.message_streams import MESSAGE_SIGNAL
 from dw_core.engine.rows import Run, Task, TaskKind, TaskState
 from dw_core.engine.run_rows import Activity, ChildCall, Timer
@@ -35,19 +36,10 @@ OUTCOMES = {"ActivityCompleted", "ActivityFailed", "ActivityTimedOut", "Activity
 WAIT_OUTCOMES = {"ConditionWaitSatisfied", "ConditionWaitTimedOut"}
 TIMEOUT_MEMBERS = ("condition_wait_id", "condition_key", "condition_definition_fingerprint", "timeout_seconds")
 TIMER_OUTCOMES = {"TimerFired", "TimerCancelled"}
-CLOSINGS = {
-    "WorkflowCompleted": ("completed", "completed"),
-    "WorkflowFailed": ("failed", "failed"),
-    "WorkflowTimedOut": ("failed", "timed_out"),
-    "WorkflowTerminated": ("terminated", "terminated"),
-    "WorkflowCancelled": ("cancelled", "cancelled"),
-    "WorkflowContinuedAsNew": ("completed", "continued"),
-}
 BY_ITS_CODE = {"WorkflowCompleted", "WorkflowFailed", "WorkflowContinuedAsNew"}
 """Ends that a completion has brought: what arrived during its lease, and only it, is in no history."""
 CHILD_OUTCOMES = {"ChildRunCompleted", "ChildRunFailed", "ChildRunCancelled", "ChildRunTerminated"}
 GROUPED = {"ActivityScheduled", "TimerScheduled", "ChildWorkflowScheduled", "ConditionWaitOpened"}
-AFTER_THE_END = {"UpdateCompleted", "ParentClosePolicyApplied"}
 CALLS: dict[str, tuple[str, tuple[str, ...], set[str]]] = {
     "ActivityScheduled": ("Activity", ("activity_type",), OUTCOMES),
     "TimerScheduled": ("Timer", ("delay_seconds", "fire_at"), TIMER_OUTCOMES),

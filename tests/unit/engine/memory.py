@@ -165,6 +165,7 @@ class Memory:
         self.instances: dict[tuple[str, str], str] = {}
         self.details: dict[str, Json] = {}
         self.inbox: list[Json] = []
+        self.searchable: dict[str, dict[Key, Json]] = {}
         self.offered: dict[str, Json] = {}
         self.without_readers: set[str] = set()
         self.deliveries: list[Json] = []
@@ -204,6 +205,7 @@ class Memory:
             "acknowledge_attempts": self._updating("attempts"),
             "read_metadata": self._read_metadata,
             "write_metadata": self._write_metadata,
+            "index_attributes": self._index_attributes,
             "fix_attribute_types": self._inserting("attribute_types"),
             **self.services.statements,
             "read_streams": self._read_streams,
@@ -636,6 +638,17 @@ class Memory:
     def _write_metadata(self, rows: str) -> list[Row]:
         for row in _rows(rows):
             self.details[row["run_id"]] |= {name: value for name, value in row.items() if name != "run_id"}
+        return []
+
+    def _index_attributes(self, runs: str, values: str) -> list[Row]:
+        for row in _rows(runs):
+            self.searchable.pop(row["run_id"], None)
+        for row in _rows(values):
+            of_run = self.searchable.setdefault(row["run_id"], {})
+            key = (row["name"], row["ordinal"])
+            assert key not in of_run, "a value of an attribute is indexed once"
+            assert row["text_value"] is not None or row["number_value"] is not None
+            of_run[key] = row
         return []
 
     def _empty_inboxes(self, run_ids: str) -> list[Row]:

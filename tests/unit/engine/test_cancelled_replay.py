@@ -15,10 +15,10 @@ from durable_workflow import workflow
 from durable_workflow.errors import WorkflowCancelled
 from durable_workflow.workflow import ReplayOutcome, WorkflowContext, commands_to_server_commands, replay
 
+from dw_core.engine.invariants import CLOSINGS
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.payloads.codec import decode_blob
 from dw_runtime.pump.claims import Claimed
-from tests.unit.engine.invariants import CLOSINGS
 from tests.unit.engine.replay_workflows import ALL_WORKFLOWS, FOREVER, WORKFLOWS, Listens, Selects, Updated
 from tests.unit.engine.test_replay import EXAMPLES, Commands, Trouble
 from tests.unit.engine.world import QUEUE, accepted, completion, failed_task

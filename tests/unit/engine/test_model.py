@@ -16,6 +16,7 @@ from dw_core.engine.commands.stream_fields import NewItem, OutputDirective
 from dw_core.engine.inputs import (
     AcknowledgeCancellation,
     ActivityInput,
+    ArchiveWorkflow,
     CancelWorkflow,
     ChangeOutputStream,
     CheckActivity,
@@ -508,19 +509,23 @@ class Engine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 2), data=st.data())
     def operate(self, number: int, data: st.DataObject) -> None:
-        """An operator ends a run, asks it to cancel itself, or repairs it; or a worker of some build registers."""
+        """An operator ends, archives or repairs a run, or asks it to cancel itself; or a worker registers."""
         fields: dict[str, Any] = {
             "namespace": NAMESPACE,
             "workflow_id": f"w{number}",
             "command_id": self.world.new_id(),
             "request_id": data.draw(st.sampled_from([None, f"r{number}"])),
         }
-        what = data.draw(st.sampled_from(["request", "request", "request", "repair", "repair", "end", "unblock"]))
+        what = data.draw(
+            st.sampled_from(["request", "request", "request", "repair", "repair", "end", "archive", "unblock"])
+        )
         if what == "request":
             seconds = data.draw(st.sampled_from([5, 600, 600]))
             self._submit(*[self.world.request_input(f"w{number}", seconds) for _ in range(1 + number % 2)])
         elif what == "repair":
             self._submit(RepairWorkflow(**fields))
+        elif what == "archive":
+            self._submit(ArchiveWorkflow(reason=data.draw(st.sampled_from([None, "audit"])), **fields))
         elif what == "end":
             self._submit(data.draw(st.sampled_from([CancelWorkflow, TerminateWorkflow]))(**fields))
         elif self.claimed:

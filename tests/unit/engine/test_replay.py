@@ -16,12 +16,13 @@ from durable_workflow import serializer
 from durable_workflow.workflow import Replayer, ReplayOutcome, apply_update, commands_to_server_commands
 
 from dw_core.engine.inputs import Input
+from dw_core.engine.invariants import CLOSINGS
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.update_tasks import update_of
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
 from dw_core.payloads.codec import encode_blob
 from dw_runtime.pump.claims import Claimed
-from tests.unit.engine.invariants import BY_ITS_CODE, CLOSINGS, Watch
+from tests.unit.engine.invariants import BY_ITS_CODE, Watch
 from tests.unit.engine.replay_workflows import ACTIVITIES, ALL_WORKFLOWS, WORKFLOWS, Doomed
 from tests.unit.engine.world import (
     NAMESPACE,

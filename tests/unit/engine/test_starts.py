@@ -53,6 +53,20 @@ def test_a_second_start_is_refused_and_recorded(world: World) -> None:
     assert len(world.tasks(run_id)) == 1
 
 
+def test_a_start_that_is_sent_twice_is_answered_with_its_run_also_when_that_has_closed(world: World) -> None:
+    scheduled = {"schedule_id": "nightly", "trigger_number": 1}
+    first = accepted(world.submit(world.start_input(request_id="schedule:s:1", scheduled=scheduled)))
+    run_id = first["run_id"]
+    assert world.types(run_id) == ["StartAccepted", "WorkflowStarted", "ScheduleTriggered"]
+    assert world.events(run_id)[-1]["payload"] == scheduled
+    again = accepted(world.submit(world.start_input(request_id="schedule:s:1", scheduled=scheduled)))
+    assert again == first | {"retained": True}
+    world.terminate()
+    assert accepted(world.submit(world.start_input(request_id="schedule:s:1")))["run_id"] == run_id
+    assert rejected(world.submit(world.start_input(request_id="schedule:s:2"))).reason == "instance_already_started"
+    assert world.types(run_id)[:3] == ["StartAccepted", "WorkflowStarted", "ScheduleTriggered"]
+
+
 def test_use_existing_returns_the_open_run(world: World) -> None:
     run_id = world.start()
     reply = accepted(world.submit(world.start_input(duplicate_policy="use-existing")))

@@ -118,6 +118,15 @@ KEYWORD_CHARS_MAX = 255
 SEARCH_TEXT_BYTES_MAX = 2_048
 """Search attribute values: characters of a keyword, bytes of a text (engine §6.5)."""
 
+VISIBILITY_QUERY_CHARS_MAX = 2_048
+VISIBILITY_TERMS_MAX = 32
+VISIBILITY_ALTERNATIVES_MAX = 8
+VISIBILITY_VALUES_MAX = 100
+"""A visibility query: its characters, its terms, its alternatives (joined by OR), values of one list (§11)."""
+
+VISIBILITY_SCAN_MAX = 10_000
+"""Runs that one page of a listing looks at; a page may be shorter for it and still have a next one."""
+
 LOCAL_ATTEMPTS_MAX = 100
 LOCAL_HEARTBEATS_MAX = 1_000
 """What one report of a local activity may hold (engine §6.14)."""
@@ -172,6 +181,34 @@ SERVICE_REQUEST_SECONDS_MAX = 900
 SERVICE_RESPONSE_BYTES_MAX = 4_194_304
 SERVICE_REDIRECTS_MAX = 3
 """What is read of an HTTP target's answer, and how many redirects are followed."""
+
+SCHEDULE_JITTER_SECONDS_MAX = 3_600
+SCHEDULE_NOTE_CHARS_MAX = 1_000
+SCHEDULE_TIMEZONE_CHARS_MAX = 64
+SCHEDULE_QUERY_CHARS_MAX = 2_048
+"""What a request about a schedule may say (control-plane §20)."""
+
+SCHEDULE_SPEC_ENTRIES_MAX = 100
+"""Cron expressions and intervals of one schedule together."""
+
+SCHEDULE_BUFFER_MAX = 1_000
+"""Fires that wait for the run of a schedule to close; further ones are skipped."""
+
+SCHEDULE_BACKFILL_MAX = 1_000
+"""Occurrences in the window of one backfill."""
+
+SCHEDULE_PAGE_TOKEN_SECONDS = 86_400
+"""How long a listing of schedules may be continued where a page has ended."""
+
+SCHEDULE_CATCH_UP_SECONDS = 2
+"""How late an occurrence may be fired when an earlier one has been fired meanwhile; one that is later was missed."""
+
+SCHEDULE_RECENT_ACTIONS = 10
+"""Fires that a schedule remembers (control-plane §20.2)."""
+
+SCHEDULE_HISTORY_PAGE_DEFAULT = 100
+SCHEDULE_HISTORY_PAGE_MAX = 500
+"""Entries of one page of a schedule's history (control-plane §20.2)."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from dw_api_ingress.activities import ActivityHandlers
+from dw_api_ingress.archiving import ArchiveHandlers
 from dw_api_ingress.auditing import AuditHandlers, Auditor
+from dw_api_ingress.bridge import BridgeHandlers
 from dw_api_ingress.builds import BuildHandlers
 from dw_api_ingress.cancelling import CancellationHandlers
 from dw_api_ingress.diagnosis import DebugHandlers
@@ -22,6 +26,9 @@ from dw_api_ingress.payload_cleanup import PayloadCleanupHandlers
 from dw_api_ingress.querying import QueryHandlers
 from dw_api_ingress.repairing import RepairHandlers
 from dw_api_ingress.retention import RetentionHandlers
+from dw_api_ingress.schedule_listing import ScheduleListing
+from dw_api_ingress.schedules import ScheduleHandlers
+from dw_api_ingress.search_attributes import SearchAttributeHandlers
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
 from dw_api_ingress.signaling import SignalHandlers
@@ -36,14 +43,18 @@ from dw_runtime.payloads.cleanup import PayloadCleanup
 from dw_runtime.payloads.service import Payloads
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.reads.activities import ActivityReads
+from dw_runtime.store.reads.attributes import AttributeReads
 from dw_runtime.store.reads.builds import Builds
 from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
+from dw_runtime.store.reads.visibility import Listing
 
 
 def control_handlers(
     *,
     runs: RunReads,
+    listing: Listing,
+    attributes: AttributeReads,
     namespaces: NamespaceHandlers,
     auditor: Auditor,
     pump: Pump,
@@ -60,6 +71,8 @@ def control_handlers(
     debug: DebugHandlers | None = None,
     updates: UpdateHandlers | None = None,
     retention: RetentionStore | None = None,
+    schedules: tuple[ScheduleHandlers, ScheduleListing] | None = None,
+    bridge_keys: Mapping[str, str] | None = None,
     wait_for_history: WaitForHistory | None = None,
     messages: MessageStreamHandlers | None = None,
     outputs: OutputStreamHandlers | None = None,
@@ -68,14 +81,15 @@ def control_handlers(
 
     ``new_id`` draws ULIDs for runs and commands. ``wait_for_history`` waits for news of a run at most some seconds;
     without it a held history read looks again twice per second. Without ``queries``, ``activities``, ``builds``,
-    ``updates``, ``messages``, ``outputs`` or ``services`` their routes answer 501.
+    ``updates``, ``messages``, ``outputs``, ``schedules`` or ``services`` their routes answer 501.
     """
-    start = StartHandlers(pump, limits, new_id)
+    start = StartHandlers(pump, attributes, limits, new_id)
     signals = SignalHandlers(pump, runs, limits, new_id)
     ending = EndHandlers(pump, runs, new_id)
     cancellation = CancellationHandlers(pump, runs, new_id)
+    archive = ArchiveHandlers(pump, runs, new_id).archive
     repair = RepairHandlers(pump, runs, new_id)
-    listing = ListingHandlers(runs, payloads.kept)
+    reads = ListingHandlers(runs, listing, attributes, payloads.kept)
     history = HistoryHandlers(runs, wait_for_history)
     asking = {} if queries is None else {"workflow_query": queries.current, "workflow_run_query": queries.named_run}
     jobs = {} if activities is None else ActivityHandlers(pump, activities, new_id).by_route()
@@ -84,6 +98,7 @@ def control_handlers(
     return {
         **asking,
         **({} if services is None else auditor.recorded(_service_handlers(*services))),
+        **({} if schedules is None else _schedules(*schedules, auditor)),
         **({} if retention is None else _retention(retention, auditor)),
         **updating,
         **({} if messages is None else messages.by_route()),
@@ -94,6 +109,7 @@ def control_handlers(
         **({} if passes is None else auditor.recorded(passes.by_route())),
         **({} if debug is None else {"workflow_debug": debug.diagnose, "workflow_run_debug": debug.diagnose}),
         **({} if fleet is None else auditor.recorded(fleet.by_route())),
+        "bridge_webhook": BridgeHandlers(start, signals, updates, bridge_keys or {}).webhook,
         "workflow_start": start.start,
         "workflow_signal": signals.send,
         "workflow_run_signal": signals.send,
@@ -105,14 +121,17 @@ def control_handlers(
         "workflow_run_request_cancellation": cancellation.request,
         "workflow_repair": repair.repair,
         "workflow_run_repair": repair.repair,
-        "workflow_list": listing.page,
-        "workflow_runs": listing.runs,
-        "workflow_describe": listing.describe,
-        "workflow_run_describe": listing.describe,
+        "workflow_archive": archive,
+        "workflow_run_archive": archive,
+        "workflow_list": reads.page,
+        "workflow_runs": reads.runs,
+        "workflow_describe": reads.describe,
+        "workflow_run_describe": reads.describe,
         "workflow_history": history.read,
         "workflow_history_export": ExportHandlers(runs, payloads.kept).export,
         **auditor.recorded(namespaces.by_route()),
         **payloads.by_route(auditor),
+        **auditor.recorded(SearchAttributeHandlers(attributes, auditor, limits).by_route()),
         "system_audit": AuditHandlers(auditor.trail).page,
     }
 
@@ -127,6 +146,10 @@ class PayloadHandlers(msgspec.Struct, frozen=True):
         """The handlers by route name."""
         cleanup = PayloadCleanupHandlers(self.kept.rows, self.cleanup, auditor)
         return auditor.recorded(cleanup.by_route()) | {"storage_test": StorageTestHandlers(self.kept).test}
+
+
+def _schedules(changes: ScheduleHandlers, reads: ScheduleListing, auditor: Auditor) -> Handlers:
+    return {**auditor.recorded(changes.by_route()), **reads.by_route()}
 
 
 def _service_handlers(catalogue: CatalogueHandlers, calls: ServiceCallHandlers) -> Handlers:

@@ -11,6 +11,8 @@ from dw_api_ingress.namespaces import namespace_handlers
 from dw_api_ingress.output_streams import OutputStreamHandlers
 from dw_api_ingress.passes import PassHandlers
 from dw_api_ingress.querying import QueryHandlers
+from dw_api_ingress.schedule_listing import ScheduleListing
+from dw_api_ingress.schedules import ScheduleHandlers
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
 from dw_api_ingress.service_results import watch_calls
@@ -27,8 +29,11 @@ from dw_runtime.http.call import Handlers
 from dw_runtime.node.limits import admission_rules
 from dw_runtime.node.node import Node, new_id
 from dw_runtime.payloads.cleanup import PayloadCleanup
+from dw_runtime.pump.fires import FireRunner
+from dw_runtime.settings.bridge import read_signature_keys
 from dw_runtime.store.audit import AuditTrail
 from dw_runtime.store.reads.activities import ActivityReads
+from dw_runtime.store.reads.attributes import AttributeReads
 from dw_runtime.store.reads.builds import Builds
 from dw_runtime.store.reads.debug import DebugReads
 from dw_runtime.store.reads.fleet import FleetReads
@@ -36,8 +41,10 @@ from dw_runtime.store.reads.passes import PassReads
 from dw_runtime.store.reads.probe import PostgresProbe
 from dw_runtime.store.reads.retention import RetentionStore
 from dw_runtime.store.reads.runs import RunReads
+from dw_runtime.store.reads.schedules import ScheduleReads
 from dw_runtime.store.reads.streams import StreamReads
 from dw_runtime.store.reads.updates import UpdateReads
+from dw_runtime.store.reads.visibility import Listing
 
 
 def control_plane(node: Node, asking: Asking) -> Handlers:
@@ -73,6 +80,8 @@ def control_plane(node: Node, asking: Asking) -> Handlers:
     )
     return control_handlers(
         runs=runs,
+        listing=Listing(node.database, stale_after_seconds=stale_after),
+        attributes=AttributeReads(node.database),
         activities=ActivityReads(node.database),
         builds=Builds(node.database, stale_after_seconds=stale_after),
         fleet=fleet,
@@ -95,6 +104,18 @@ def control_plane(node: Node, asking: Asking) -> Handlers:
         messages=MessageStreamHandlers(node.pump, streams, node.metrics, new_id),
         outputs=OutputStreamHandlers(node.pump, streams, ends, node.metrics),
         queries=QueryHandlers(asking, node.metrics),
+        bridge_keys=read_signature_keys(node.settings.bridge.signature_keys),
+        schedules=(
+            ScheduleHandlers(
+                auditor,
+                AttributeReads(node.database),
+                FireRunner(node.database, node.pump, node.metrics, new_id),
+                node.limits,
+                new_id,
+                holder=node.holder,
+            ),
+            ScheduleListing(ScheduleReads(node.database), AttributeReads(node.database)),
+        ),
         services=(
             CatalogueHandlers(node.database, auditor, new_id),
             ServiceCallHandlers(node.database, node.pump, results, auditor, announce=node.announce, new_id=new_id),

@@ -186,7 +186,7 @@ def _actions(run: Run, *, is_current: bool) -> dict[str, bool]:
         "can_cancel": is_open,
         "can_terminate": is_open,
         "can_repair": is_open,
-        "can_archive": is_current and run.is_terminal,
+        "can_archive": is_current and run.is_terminal and run.archive is None,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from dw_core.engine.inputs import StartWorkflow
 from dw_core.engine.rows import Details
 from dw_core.ids import NewId
 from dw_core.limits import Limits
+from dw_core.metadata.attributes import value_complaint
 from dw_core.payloads.envelope import read_input
 from dw_core.payloads.errors import PayloadError
 from dw_core.protocol.problems import Invalid
@@ -18,6 +20,7 @@ from dw_core.protocol.requests_control import WorkflowStart
 from dw_runtime.http.call import Call, Reply
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
+from dw_runtime.store.reads.attributes import AttributeReads
 
 DEFAULT_QUEUE = "default"
 DEFAULT_PRIORITY = 5
@@ -26,19 +29,26 @@ DEFAULT_PRIORITY = 5
 class StartHandlers:
     """Turns a start request into an input and its answer into a response."""
 
-    def __init__(self, pump: Pump, limits: Limits, new_id: NewId) -> None:
+    def __init__(self, pump: Pump, attributes: AttributeReads, limits: Limits, new_id: NewId) -> None:
         self._pump = pump
+        self._attributes = attributes
         self._limits = limits
         self._new_id = new_id
 
-    async def start(self, call: Call) -> Reply:
-        """201 for a new run, 200 for the open run that holds the id; raises ``Problem`` for every refusal."""
+    async def start(self, call: Call, *, request_id: str | None = None) -> Reply:
+        """201 for a new run, 200 for the open run that holds the id; raises ``Problem`` for every refusal.
+
+        A start with a ``request_id`` that was carried out before is answered as at that time, and ``retained``.
+        """
         body: WorkflowStart = call.body
-        answer = settle(await self._pump.submit(self._input(call, body)))
+        types = await self._attributes.types(call.namespace) if body.search_attributes else {}
+        start = msgspec.structs.replace(self._input(call, body, types), request_id=request_id)
+        answer = settle(await self._pump.submit(start))
         return Reply(answer, status=201 if answer["outcome"] == "started_new" else 200)
 
-    def _input(self, call: Call, body: WorkflowStart) -> StartWorkflow:
+    def _input(self, call: Call, body: WorkflowStart, types: Mapping[str, str]) -> StartWorkflow:
         run_id = self._new_id()
+        attributes = check_search_attributes(body.search_attributes, self._limits, types)
         return StartWorkflow(
             namespace=call.namespace,
             workflow_id=body.workflow_id or self._new_id(),
@@ -53,7 +63,8 @@ class StartHandlers:
                 arguments=_arguments(body.input),
                 business_key=body.business_key,
                 memo=check_memo(body.memo, self._limits),
-                search_attributes=check_search_attributes(body.search_attributes, self._limits),
+                search_attributes=attributes,
+                search_attribute_types={name: types[name] for name in attributes if name in types} or None,
                 execution_timeout_seconds=body.execution_timeout_seconds,
                 run_timeout_seconds=body.run_timeout_seconds,
             ),
@@ -80,10 +91,13 @@ def check_memo(memo: dict[str, Any] | None, limits: Limits) -> dict[str, Any]:
     return memo
 
 
-def check_search_attributes(attributes: dict[str, Any] | None, limits: Limits) -> dict[str, Any]:
+def check_search_attributes(
+    attributes: dict[str, Any] | None, limits: Limits, types: Mapping[str, str]
+) -> dict[str, Any]:
     """The attributes, empty when absent; raises ``Invalid`` for each one that breaks a limit (control-plane §1.2).
 
-    No type is registered in this release, so a value is a scalar or null (control-plane §21); a null is left out.
+    A value has the type that its name has in the namespace (``types``), or is a scalar when it has none (§21); a null
+    is left out.
     """
     if not attributes:
         return {}
@@ -92,7 +106,7 @@ def check_search_attributes(attributes: dict[str, Any] | None, limits: Limits) -
     for name, value in attributes.items():
         size = len(msgspec.json.encode(value))
         total += len(name.encode()) + size
-        complaint = _complaint(name, value, size, limits)
+        complaint = _complaint(name, value, size, limits, types.get(name))
         if complaint is not None:
             errors[f"search_attributes.{name[: limits.max_search_attribute_key_length]}"] = [complaint]
     if len(attributes) > limits.max_search_attributes:
@@ -104,10 +118,14 @@ def check_search_attributes(attributes: dict[str, Any] | None, limits: Limits) -
     return {name: value for name, value in attributes.items() if value is not None}
 
 
-def _complaint(name: str, value: Any, size: int, limits: Limits) -> str | None:
+def _complaint(name: str, value: Any, size: int, limits: Limits, type_name: str | None) -> str | None:
     if not name or len(name) > limits.max_search_attribute_key_length:
         return f"the name must have 1 to {limits.max_search_attribute_key_length} characters"
-    if isinstance(value, dict | list):
+    if type_name is not None and value is not None:
+        wrong = value_complaint(value, type_name)
+        if wrong is not None:
+            return wrong
+    elif isinstance(value, dict | list):
         return "must be a string, a number, a boolean or null"
     if size > limits.max_search_attribute_value_bytes:
         return f"must have at most {limits.max_search_attribute_value_bytes} bytes"

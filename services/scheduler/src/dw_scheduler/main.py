@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dw_runtime.node.node import Node
+from dw_runtime.node.node import Node, new_id
 from dw_runtime.payloads.cleanup import PayloadCleanup
 from dw_runtime.process.role import Application
+from dw_runtime.pump.fires import FireRunner
 from dw_runtime.settings import Settings
 from dw_runtime.sweeps import Sweeper
 from dw_scheduler.output_expiry import OutputExpiry
 from dw_scheduler.payload_cleanup import PayloadCleanupLoop
 from dw_scheduler.retention import Retention
+from dw_scheduler.schedules import ScheduleClock
 from dw_scheduler.timers import TimerClock
 
 SWEEP_SECONDS = 1.0
@@ -37,7 +39,16 @@ class SchedulerRole:
         self._payloads = PayloadCleanupLoop(PayloadCleanup(payloads.rows, payloads.disks, self._node.metrics))
         self._node.join("payload-cleanup", self._payloads)
         self._retention = Retention(self._node.database, self._node.metrics, audit_days=settings.retention.audit_days)
-        loops = {"sweeper": self._sweeper, "timers": self._timers, "retention": self._retention}
+        runner = FireRunner(self._node.database, self._node.pump, self._node.metrics, new_id)
+        self._schedules = ScheduleClock(
+            self._node.database, runner, self._node.metrics, new_id, holder=self._node.holder
+        )
+        loops = {
+            "sweeper": self._sweeper,
+            "timers": self._timers,
+            "schedules": self._schedules,
+            "retention": self._retention,
+        }
         self.app: Application = self._node.serve({}, loops)
 
     async def startup(self) -> None:
@@ -45,6 +56,7 @@ class SchedulerRole:
         await self._node.open()
         self._sweeper.start()
         self._timers.start()
+        self._schedules.start()
         self._retention.start()
 
     async def drain(self) -> None:
@@ -54,6 +66,7 @@ class SchedulerRole:
     async def shutdown(self) -> None:
         """Give the lease back, finish the pump, close the stores."""
         await self._retention.stop()
+        await self._schedules.stop()
         await self._timers.stop()
         await self._sweeper.stop()
         await self._node.close()

@@ -1,5 +1,5 @@
-"""Retention: closed runs go when their namespace no longer keeps them (topology §6, Retention), deleted namespaces and
-old entries of the audit trail too."""
+"""Retention: closed runs go when their namespace no longer keeps them (topology §6, Retention), deleted namespaces,
+old entries of the audit trail and of the histories of schedules too."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ BATCH: Final = 500
 """Runs removed by one transaction at most; a full batch is followed by another at once."""
 
 AUDIT_BATCH: Final = 5000
+HISTORY_BATCH: Final = 5000
+"""Entries of schedule histories removed by one statement."""
 PURGE_SECONDS: Final = 10.0
 """How long one look goes on with a namespace that is being deleted before it turns to the next."""
 
@@ -53,9 +55,16 @@ class Retention(Background):
                 await self._namespaces.go_on(seconds=PURGE_SECONDS)
                 while await self._trail.prune(AUDIT_BATCH, self._audit_days) == AUDIT_BATCH:
                     continue
+                while await self.prune_schedules() == HISTORY_BATCH:
+                    continue
                 self._condition.works()
             except (psycopg.Error, OSError, TimeoutError) as error:
                 self._condition.failed(error)
+
+    async def prune_schedules(self) -> int:
+        """Remove one batch of old entries of schedule histories, and deleted schedules; how many entries have gone."""
+        ((pruned,),) = await self._database.rows("prune_schedule_events", HISTORY_BATCH)
+        return int(pruned)
 
     async def pass_once(self) -> int:
         """Remove one batch; how many runs have gone."""

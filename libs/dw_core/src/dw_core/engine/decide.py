@@ -6,6 +6,7 @@ from datetime import datetime
 
 from dw_core.engine import activities, workflow_tasks
 from dw_core.engine.activity_outcomes import decide_sweep
+from dw_core.engine.archiving import decide_archive
 from dw_core.engine.cancellation import decide_request
 from dw_core.engine.claims import decide_claim_by_id
 from dw_core.engine.closing import decide_time_out
@@ -15,6 +16,7 @@ from dw_core.engine.history_limits import decide_overfull
 from dw_core.engine.inputs import (
     AcknowledgeCancellation,
     AppendMessage,
+    ArchiveWorkflow,
     CancelWorkflow,
     ChangeOutputStream,
     CheckActivity,
@@ -103,6 +105,8 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
             return decide_end(snapshot, change, now)
         case RepairWorkflow():
             return decide_repair(snapshot, change, now)
+        case ArchiveWorkflow():
+            return decide_archive(snapshot, change, now)
         case UnblockRun():
             return decide_unblock(snapshot, change, now)
         case RequestCancellation():

@@ -64,6 +64,9 @@ class InstanceInput(msgspec.Struct, frozen=True, kw_only=True):
 class StartWorkflow(InstanceInput, frozen=True, kw_only=True):
     """Start a run (control-plane §12). ``new_run_id`` is used when a run is created; ``service_call_id`` is set
     when the run is to answer a service call.
+
+    A start with a ``request_id`` that was carried out before is answered with the run of that time. ``scheduled`` is
+    what the run's history says of the schedule that starts it.
     """
 
     new_run_id: str
@@ -76,6 +79,8 @@ class StartWorkflow(InstanceInput, frozen=True, kw_only=True):
     fairness_weight: int = 1
     compatibility: str | None = None
     service_call_id: str | None = None
+    request_id: str | None = None
+    scheduled: dict[str, Any] | None = None
 
 
 class StartActivity(InstanceInput, frozen=True, kw_only=True):
@@ -170,6 +175,12 @@ class CancelWorkflow(CommandInput, frozen=True, kw_only=True):
     """Close the current run at once as cancelled (control-plane §13.5)."""
 
     NEEDS: ClassVar[Need] = Need.INBOX | Need.OPEN_WORK
+
+    reason: str | None = None
+
+
+class ArchiveWorkflow(CommandInput, frozen=True, kw_only=True):
+    """Keep the current run, which is closed, for good (control-plane §13.8)."""
 
     reason: str | None = None
 

@@ -73,10 +73,10 @@ def begin(
     ``intent`` is what a repetition must equal, ``members`` are the members that this type of command adds to its
     answers. A command for a closed run is recorded as rejected.
     """
-    again = _answer_again(snapshot, command_type, command.request_id, intent)
+    again = answer_again(snapshot, command_type, command.request_id, intent)
     if again is not None:
         return again
-    refused = _refuse(snapshot.run, command, members)
+    refused = refuse(snapshot.run, command, members)
     if refused is not None:
         return refused
     writer = RunWriter(snapshot, now)
@@ -89,6 +89,7 @@ def begin(
 
 _OUTCOMES = {
     "run_not_active": "rejected_not_active",
+    "run_not_closed": "rejected_run_not_closed",
     "unknown_signal": "rejected_unknown_signal",
     "unknown_update": "rejected_unknown_update",
     "invalid_signal_arguments": "rejected_invalid_arguments",
@@ -172,7 +173,8 @@ def accept(
     return reply
 
 
-def _refuse(run: Run | None, command: CommandInput, members: dict[str, Any]) -> Rejection | None:
+def refuse(run: Run | None, command: CommandInput, members: dict[str, Any]) -> Rejection | None:
+    """Why a command has no run to act on: there is none, or the named one is not the current one."""
     if run is None:
         return Rejection(
             "instance_not_found",
@@ -206,7 +208,7 @@ def _identity(run: Run, command: CommandInput) -> dict[str, Any]:
     }
 
 
-def _answer_again(
+def answer_again(
     snapshot: Snapshot, command_type: str, request_id: str | None, payload: dict[str, Any]
 ) -> Outcome | None:
     """The receipt kept for a request id, or ``request_id_conflict`` when it was used for something else.

@@ -74,6 +74,14 @@ class Cancellation(msgspec.Struct, kw_only=True):
     delivered_at: datetime | None = None
 
 
+class Archive(msgspec.Struct, frozen=True, kw_only=True):
+    """Since when a closed run is kept for good, by which command, and why."""
+
+    archived_at: datetime
+    command_id: str
+    reason: str | None = None
+
+
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """A recorded retry policy. ``max_attempts`` None is unlimited; back-offs are whole seconds (worker-plane §12.6)."""
 
@@ -152,6 +160,7 @@ class Run(msgspec.Struct, kw_only=True):
     sticky_until: datetime | None = None
     parent: ParentCall | None = None
     continued_to_run_id: str | None = None
+    archive: Archive | None = None
     output: str | None = None
 
     @property

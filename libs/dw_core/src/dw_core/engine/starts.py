@@ -26,6 +26,9 @@ def decide_start(snapshot: Snapshot, start: StartWorkflow, now: datetime) -> Out
     refused = refuse_start(snapshot, start.service_call_id)
     if refused is not None:
         return refused
+    kept = snapshot.kept.get(start.request_id or "")
+    if kept is not None and kept.reply is not None and snapshot.run is not None:
+        return Transition(run=snapshot.run, reply=kept.reply | {"retained": True})
     if snapshot.run is None:
         routes = snapshot.routes.get(start.queue)
         pin = start.compatibility or (None if routes is None else routes.selected_build)
@@ -68,7 +71,8 @@ def _start_new(start: StartWorkflow, pin: str | None, contract: dict[str, Any] |
     writer = RunWriter(Snapshot(run=run), now)
     writer.transition.details = details
     writer.transition.is_new_run = True
-    record_command(writer, start, "start", "started_new")
+    reply = _reply(writer.run, start, "started_new")
+    record_command(writer, start, "start", "started_new", request_id=start.request_id, reply=reply)
     common = _common(writer.run, start)
     writer.append("StartAccepted", common | {"outcome": "started_new"}, workflow_command_id=start.command_id)
     writer.append(
@@ -77,8 +81,10 @@ def _start_new(start: StartWorkflow, pin: str | None, contract: dict[str, Any] |
         workflow_command_id=start.command_id,
         wake={"workflow_command_id": start.command_id},
     )
+    if start.scheduled is not None:
+        writer.append("ScheduleTriggered", start.scheduled, workflow_command_id=start.command_id)
     answer_call(writer, start.service_call_id)
-    return writer.finish(_reply(writer.run, start, "started_new"))
+    return writer.finish(reply)
 
 
 def _common(run: Run, start: StartWorkflow) -> dict[str, Any]:

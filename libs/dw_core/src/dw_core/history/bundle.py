@@ -104,7 +104,7 @@ def _workflow(sections: Sections) -> Json:
         "last_history_sequence": run["last_history_sequence"],
         "started_at": run["started_at"],
         "closed_at": run["closed_at"],
-        "archived_at": None,
+        "archived_at": (run["archive"] or {}).get("archived_at"),
     }
 
 

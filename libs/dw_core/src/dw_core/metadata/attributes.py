@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -14,6 +14,23 @@ from dw_core.payloads.codec import INT64_MAX, INT64_MIN
 
 TYPES = ("string", "keyword", "keyword_list", "int", "float", "bool", "datetime")
 """The canonical names of the types a command may declare (capability ``typed_search_attributes``)."""
+
+WIRE_TYPES = {
+    "keyword": "keyword",
+    "text": "string",
+    "int": "int",
+    "double": "float",
+    "bool": "bool",
+    "datetime": "datetime",
+    "keyword_list": "keyword_list",
+}
+"""The canonical type of each type that an operator may register (control-plane §21)."""
+
+SYSTEM_ATTRIBUTES = {
+    **dict.fromkeys(("WorkflowType", "WorkflowId", "RunId", "Status", "TaskQueue", "BuildId"), "keyword"),
+    **dict.fromkeys(("StartTime", "CloseTime"), "datetime"),
+}
+"""What every run can be found by; the names are reserved, with their types as they are registered."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}", re.ASCII)
 _TYPED_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}", re.ASCII)
@@ -77,3 +94,32 @@ def merge(current: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any
 def size_bytes(attributes: Mapping[str, Any]) -> int:
     """What attributes weigh: the bytes of their names and of their values as JSON."""
     return sum(len(name.encode()) + len(msgspec.json.encode(value)) for name, value in attributes.items())
+
+
+def moment(value: str) -> datetime | None:
+    """A time as text, None for a text that is none; without an offset it is meant in UTC."""
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def search_number(value: Any, type_name: str | None) -> int | float | None:
+    """What a number or a time is compared by: itself, or microseconds since 1970."""
+    if type_name == "datetime" and isinstance(value, str):
+        found = moment(value)
+        return None if found is None else (found - _EPOCH) // timedelta(microseconds=1)
+    return value if type(value) in (int, float) else None
+
+
+def search_texts(value: Any) -> list[str]:
+    """The texts a value is found by: itself, its items, or the name of a truth value."""
+    if isinstance(value, bool):
+        return ["true" if value else "false"]
+    if isinstance(value, str):
+        return [value]
+    return list(dict.fromkeys(value)) if isinstance(value, list) else []

@@ -64,6 +64,16 @@ PARAMETERS: dict[str, tuple[QueryParameter, ...]] = {
     "task_queue_list": paged(1000),
     "workflow_debug": (_PREVIEW,),
     "workflow_run_debug": (_PREVIEW,),
+    "schedule_list": (
+        *paged(200),
+        QueryParameter(name="status", summary="Only those.", choices=("active", "paused")),
+        QueryParameter(name="workflow_type", summary="Only schedules that start this type."),
+        QueryParameter(name="query", summary="Comparisons with =, joined by AND."),
+    ),
+    "schedule_history": (
+        QueryParameter(name="limit", summary="Entries of a page.", kind="integer", minimum=1, maximum=500),
+        QueryParameter(name="after_sequence", summary="Where the page begins.", kind="integer", minimum=0),
+    ),
     "system_activity_timeouts": (_LIMIT,),
     "system_retention": (_LIMIT,),
     "system_external_payload_cleanup": (_LIMIT,),

@@ -196,6 +196,17 @@ class RetentionPass(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=100)] | None = None
 
 
+class WorkflowArchive(WorkflowTerminate, frozen=True, kw_only=True):
+    """``POST …/archive``, instance and run (control-plane §13.8); every field is optional."""
+
+
+class SearchAttributeCreate(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST /api/search-attributes`` (control-plane §21)."""
+
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,127}\Z")]
+    type: Literal["keyword", "text", "int", "double", "bool", "datetime", "keyword_list"]
+
+
 class RepairPass(msgspec.Struct, frozen=True, kw_only=True):
     """``POST /api/system/repair/pass`` (control-plane §22): only tasks of these runs, this workflow or this queue."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from dw_core.bridge.events import BridgeEvent
 from dw_core.protocol.requests_control import (
     ActivityTimeoutPass,
     BuildId,
@@ -11,6 +12,14 @@ from dw_core.protocol.requests_control import (
     NamespaceUpdate,
     RepairPass,
     RetentionPass,
+    SearchAttributeCreate,
+)
+from dw_core.protocol.requests_schedules import (
+    ScheduleBackfill,
+    ScheduleCreate,
+    ScheduleNote,
+    ScheduleTrigger,
+    ScheduleUpdate,
 )
 from dw_core.protocol.requests_services import (
     CatalogueUpdate,
@@ -108,7 +117,14 @@ SERVICES = (
         bootstrap=True,
         request=ServiceCallCancel,
     ),
-    control("POST", "/api/bridge-adapters/webhook/{adapter}", "bridge_webhook", "Deliver a webhook", bootstrap=True),
+    control(
+        "POST",
+        "/api/bridge-adapters/webhook/{adapter}",
+        "bridge_webhook",
+        "Deliver a webhook",
+        bootstrap=True,
+        request=BridgeEvent,
+    ),
 )
 
 FLEET = (
@@ -126,22 +142,33 @@ FLEET = (
     control("POST", f"{_QUEUE}/build-ids/promote", "build_id_promote", "Promote a build", request=BuildId),
 )
 
+
+def _change(method: str, path: str, name: str, summary: str, request: type[msgspec.Struct] | None = None) -> Route:
+    return control(method, path, f"schedule_{name}", summary, bootstrap=True, request=request)
+
+
 SCHEDULES = (
     control("GET", "/api/schedules", "schedule_list", "List schedules"),
-    control("POST", "/api/schedules", "schedule_create", "Create a schedule", bootstrap=True),
+    _change("POST", "/api/schedules", "create", "Create a schedule", ScheduleCreate),
     control("GET", _SCHEDULE, "schedule_describe", "Describe a schedule"),
-    control("PUT", _SCHEDULE, "schedule_update", "Change a schedule", bootstrap=True),
-    control("DELETE", _SCHEDULE, "schedule_delete", "Delete a schedule", bootstrap=True),
-    control("POST", f"{_SCHEDULE}/pause", "schedule_pause", "Pause a schedule", bootstrap=True),
-    control("POST", f"{_SCHEDULE}/resume", "schedule_resume", "Resume a schedule", bootstrap=True),
-    control("POST", f"{_SCHEDULE}/trigger", "schedule_trigger", "Fire a schedule now", bootstrap=True),
-    control("POST", f"{_SCHEDULE}/backfill", "schedule_backfill", "Fire a past window", bootstrap=True),
+    _change("PUT", _SCHEDULE, "update", "Change a schedule", ScheduleUpdate),
+    _change("DELETE", _SCHEDULE, "delete", "Delete a schedule"),
+    _change("POST", f"{_SCHEDULE}/pause", "pause", "Pause a schedule", ScheduleNote),
+    _change("POST", f"{_SCHEDULE}/resume", "resume", "Resume a schedule", ScheduleNote),
+    _change("POST", f"{_SCHEDULE}/trigger", "trigger", "Fire a schedule now", ScheduleTrigger),
+    _change("POST", f"{_SCHEDULE}/backfill", "backfill", "Fire a past window", ScheduleBackfill),
     control("GET", f"{_SCHEDULE}/history", "schedule_history", "Read the history of a schedule"),
 )
 
 SEARCH_ATTRIBUTES = (
     control("GET", "/api/search-attributes", "search_attribute_list", "List search attributes"),
-    control("POST", "/api/search-attributes", "search_attribute_create", "Register a search attribute"),
+    control(
+        "POST",
+        "/api/search-attributes",
+        "search_attribute_create",
+        "Register a search attribute",
+        request=SearchAttributeCreate,
+    ),
     control(
         "DELETE", "/api/search-attributes/{attribute_name}", "search_attribute_delete", "Remove a search attribute"
     ),

@@ -9,6 +9,7 @@ from dw_core.protocol.requests_control import (
     MessageAppend,
     OutputAppend,
     OutputClose,
+    WorkflowArchive,
     WorkflowCancel,
     WorkflowQuery,
     WorkflowRepair,
@@ -18,7 +19,7 @@ from dw_core.protocol.requests_control import (
     WorkflowTerminate,
     WorkflowUpdate,
 )
-from dw_core.routes.control import ADMINS, OPERATORS, control
+from dw_core.routes.control import control
 from dw_core.routes.route import Route
 
 _WORKFLOWS = "/api/workflows"
@@ -34,7 +35,6 @@ def _gated(
     summary: str,
     *,
     operation: str | None = None,
-    principals: tuple[str, ...] = OPERATORS,
     is_poll: bool = False,
     request: type[msgspec.Struct] | None = None,
 ) -> Route:
@@ -44,7 +44,6 @@ def _gated(
         name,
         summary,
         operation=operation,
-        principals=principals,
         bootstrap=True,
         is_poll=is_poll,
         request=request,
@@ -92,10 +91,6 @@ READS = (
     _gated("GET", f"{_RUN}/debug", "workflow_run_debug", "Diagnose a run", operation="debug_workflow"),
     _gated("GET", f"{_RUN}/history", "workflow_history", "Read history by page", operation="history", is_poll=False),
     _gated("GET", f"{_RUN}/history/export", "workflow_history_export", "Export a history bundle"),
-    _gated("GET", f"{_ONE}/observation", "workflow_observation", "Observe the current run"),
-    _gated("GET", f"{_RUN}/observation", "workflow_run_observation", "Observe a run"),
-    _gated("GET", f"{_ONE}/nexus-operations", "workflow_nexus_operations", "List service calls of the current run"),
-    _gated("GET", f"{_RUN}/nexus-operations", "workflow_run_nexus_operations", "List service calls of a run"),
 )
 
 COMMANDS = (
@@ -105,9 +100,8 @@ COMMANDS = (
     *_command("cancel", "cancel", "cancel", WorkflowCancel),
     *_command("terminate", "terminate", "terminate", WorkflowTerminate),
     *_command("repair", "repair", "repair", WorkflowRepair),
-    *_command("archive", "archive", "archive"),
+    *_command("archive", "archive", "archive", WorkflowArchive),
     *_command("request-cancellation", "request_cancellation", None, WorkflowRequestCancellation),
-    _gated("POST", f"{_RUN}/redrive", "workflow_run_redrive", "Continue a failed run as a new run"),
 )
 
 STREAMS = (
@@ -139,27 +133,10 @@ STREAMS = (
     ),
 )
 
-IMPORTS = (
-    _gated(
-        "POST",
-        f"{_WORKFLOWS}/import/embedded-v2",
-        "workflow_import_embedded",
-        "Import embedded workflows",
-        principals=ADMINS,
-    ),
-    _gated(
-        "POST",
-        f"{_WORKFLOWS}/import/waterline-v1",
-        "workflow_import_waterline",
-        "Import version 1 workflows",
-        principals=ADMINS,
-    ),
-)
-
 ACTIVITIES = (
     _gated("POST", "/api/activities", "activity_start", "Start a standalone activity", request=ActivityStart),
     _gated("GET", "/api/activities", "activity_list", "List standalone activities"),
     _gated("GET", "/api/activities/{activity_id}", "activity_describe", "Describe a standalone activity"),
 )
 
-WORKFLOW_ROUTES: tuple[Route, ...] = (*READS, *COMMANDS, *STREAMS, *IMPORTS, *ACTIVITIES)
+WORKFLOW_ROUTES: tuple[Route, ...] = (*READS, *COMMANDS, *STREAMS, *ACTIVITIES)

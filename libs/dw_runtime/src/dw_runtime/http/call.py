@@ -34,7 +34,8 @@ class Call(msgspec.Struct, kw_only=True):
     ``params`` are the decoded path parameters, ``query`` the first value of each query parameter, ``body`` the decoded
     ``route.request`` struct (None when the route takes none), ``protocol_version`` the minor the worker asked for
     (worker plane only, else 0). ``hangup`` (poll routes only, else None) tells when the client goes away; ``draining``
-    is set when this process has been told to stop. ``address`` is where the request came from, when that is known.
+    is set when this process has been told to stop. ``address`` is where the request came from, when that is known;
+    ``raw`` are the bytes of the body.
     """
 
     route: Route
@@ -49,6 +50,7 @@ class Call(msgspec.Struct, kw_only=True):
     hangup: HangupWatch | None
     draining: asyncio.Event
     address: str | None = None
+    raw: bytes = b""
 
 
 class Reply(msgspec.Struct, frozen=True):

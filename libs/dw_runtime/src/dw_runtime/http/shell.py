@@ -211,6 +211,7 @@ class Shell:
                 hangup=None,
                 draining=self.draining,
                 address=client_address(scope.get("client"), headers if self._settings.trusts_forwarded else None),
+                raw=raw,
             )
             if plan.is_counted and self._admission.is_limited:
                 with self._admission.admitted(namespace):

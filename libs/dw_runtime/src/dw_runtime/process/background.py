@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Final
+
+CANCEL_AGAIN_SECONDS: Final = 0.5
+"""How long a loop that was cancelled may take to end before it is cancelled again."""
 
 
 class Background(ABC):
@@ -24,9 +27,15 @@ class Background(ABC):
         self._task = asyncio.create_task(self._loop(), name=self.TASK_NAME)
 
     async def stop(self) -> None:
-        """Stop, wherever it is."""
-        if self._task is not None:
+        """Stop, wherever it is.
+
+        It is told again until it has heard: before Python 3.12 ``wait_for`` may take a cancellation for the end of
+        its time.
+        """
+        while self._task is not None and not self._task.done():
             self._task.cancel()
+            await asyncio.wait((self._task,), timeout=CANCEL_AGAIN_SECONDS)
+        if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
     @property

@@ -13,8 +13,9 @@ import structlog
 
 from dw_core.engine.decide import decide
 from dw_core.engine.inputs import Input, TakeDeliveries
+from dw_core.engine.invariants import breach
 from dw_core.engine.snapshot import Snapshot
-from dw_core.engine.transition import Rejection, WakeKey
+from dw_core.engine.transition import Rejection, Transition, WakeKey
 from dw_core.limits import Limits
 from dw_core.protocol.problems import Problem
 from dw_runtime.process.background import Background
@@ -217,6 +218,10 @@ class Pump(Background):
             if isinstance(outcome, Rejection):
                 done.replies.append(outcome)
                 continue
+            broken = breach(snapshot, outcome) if outcome.changes_anything else None
+            if broken is not None:
+                done.replies.append(self._refuse(change, outcome, broken))
+                continue
             if outcome.changes_anything:
                 writes.add(outcome)
                 snapshots.update(loaded.take_over(change, outcome))
@@ -232,6 +237,12 @@ class Pump(Background):
         done.addressees = {delivery.run_id for delivery in writes.deliveries}
         done.has_service_calls = writes.services is not None
         return writes.calls()
+
+    def _refuse(self, change: Input, outcome: Transition, broken: str) -> Rejection:
+        """Write nothing of a decision that would break an invariant: a fault of ours, and loud."""
+        self._metrics.invariant_breaches.inc()
+        _log.error("engine.invariant_broken", run_id=outcome.run.run_id, input=type(change).__name__, invariant=broken)
+        return Rejection("server_error", "The server would have broken an invariant of the run; nothing was written.")
 
     async def _claim_and_commit(
         self, transaction: Transaction, calls: list[Call], probes: set[WakeKey], done: _Done

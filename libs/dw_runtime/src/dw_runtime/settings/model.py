@@ -6,6 +6,7 @@ from typing import get_type_hints
 
 import msgspec
 
+from dw_runtime.settings.bridge import Bridge
 from dw_runtime.settings.identity import Auth, Bootstrap, Http, Stores, Telemetry, Topology
 from dw_runtime.settings.limits import (
     ExternalPayloads,
@@ -40,6 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retention: Retention
     fleet: Fleet
     services: Services
+    bridge: Bridge
     telemetry: Telemetry
     bootstrap: Bootstrap
 

@@ -225,7 +225,7 @@ def _requests(batch: Sequence[Input]) -> list[dict[str, object]]:
     return [
         {"namespace": change.namespace, "workflow_id": change.workflow_id, "request_id": change.request_id}
         for change in batch
-        if isinstance(change, CommandInput) and change.request_id is not None
+        if isinstance(change, CommandInput | StartWorkflow) and change.request_id is not None
     ]
 
 

@@ -23,6 +23,7 @@ from dw_core.engine.transition import Transition, WakeKey
 from dw_core.engine.update_rows import Update
 from dw_core.services.rows import ServiceChanges
 from dw_core.sessions.session import SessionRenewal
+from dw_core.visibility.rows import search_rows
 from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call
 from dw_runtime.store.payload_uses import named_payloads
@@ -201,6 +202,7 @@ class WriteSet(msgspec.Struct):
             calls.append(("acknowledge_attempts", encode_rows(self.acknowledged)))
         if self.metadata:
             calls.append(("write_metadata", encode_rows(self.metadata.values())))
+        calls += self._search_calls()
         if self.attribute_types:
             calls.append(("fix_attribute_types", encode_rows(self.attribute_types)))
         if self.streams:
@@ -224,3 +226,16 @@ class WriteSet(msgspec.Struct):
         if self.services is not None:
             calls += service_writes(self.services)
         return calls
+
+    def _search_calls(self) -> list[Call]:
+        """The statement that writes by which attributes the runs of the batch are found; a new run may have none."""
+        known: dict[str, Details | Metadata] = {k: d for k, d in self.details.items() if d.search_attributes}
+        known |= self.metadata
+        if not known:
+            return []
+        found = (
+            row
+            for run_id, holder in known.items()
+            for row in search_rows(run_id, holder.search_attributes, holder.search_attribute_types)
+        )
+        return [("index_attributes", encode_rows({"run_id": run_id} for run_id in known), encode_rows(found))]

@@ -72,6 +72,11 @@ PUMP_SPLITS: Final = MetricSpec(
 RUNS_PRUNED: Final = MetricSpec(
     name="dw_runs_pruned_total", kind="counter", help="Closed runs removed because their retention was over."
 )
+INVARIANT_BREACHES: Final = MetricSpec(
+    name="dw_engine_invariant_breaches_total",
+    kind="counter",
+    help="Decisions that were not written because they would have broken an invariant. Each is a fault of the server.",
+)
 SIGNING_KEY_FETCHES: Final = MetricSpec(
     name="dw_auth_signing_key_fetches_total",
     kind="counter",
@@ -190,6 +195,22 @@ SESSIONS_LOST: Final = MetricSpec(
     help="Worker sessions that were taken from their holder.",
     labels={"reason": "ttl_expired, lease_expired, worker_heartbeat_stale"},
 )
+SCHEDULE_DECISIONS_MADE: Final = ("fired", "buffered", "buffer_full", "skipped")
+"""What the clock made of an occurrence, or of a fire that had been held back."""
+
+SCHEDULE_DECISIONS: Final = MetricSpec(
+    name="dw_schedule_decisions_total",
+    kind="counter",
+    help="Occurrences of schedules that this process has decided on.",
+    labels={"outcome": ", ".join(SCHEDULE_DECISIONS_MADE)},
+)
+SCHEDULE_FIRE_OUTCOMES: Final = ("started", "already_started", "failed")
+SCHEDULE_FIRES: Final = MetricSpec(
+    name="dw_schedule_fires_total",
+    kind="counter",
+    help="Starts ordered by schedules that this process has carried out.",
+    labels={"outcome": ", ".join(SCHEDULE_FIRE_OUTCOMES)},
+)
 
 PAYLOAD_OPERATIONS: Final = ("put", "get")
 PAYLOAD_BYTES: Final = MetricSpec(
@@ -221,6 +242,7 @@ METRICS: Final = (
     PUMP_SPLITS,
     RUNS_PRUNED,
     SIGNING_KEY_FETCHES,
+    INVARIANT_BREACHES,
     COMMITS,
     STATEMENTS,
     POOL_IN_USE,
@@ -239,6 +261,8 @@ METRICS: Final = (
     STREAM_READ_WAIT_SECONDS,
     SESSION_ADMISSIONS,
     SESSIONS_LOST,
+    SCHEDULE_DECISIONS,
+    SCHEDULE_FIRES,
     PAYLOAD_BYTES,
     PAYLOAD_FAILURES,
     PAYLOADS_DELETED,
@@ -264,6 +288,7 @@ class Metrics:
         self.pump_queue_inputs = self._gauge(PUMP_QUEUE_INPUTS)
         self.pump_splits = self._counter(PUMP_SPLITS)
         self.runs_pruned = self._counter(RUNS_PRUNED)
+        self.invariant_breaches = self._counter(INVARIANT_BREACHES)
         self.signing_key_fetches = self._counter(SIGNING_KEY_FETCHES)
         self.commits = self._counter(COMMITS)
         self.statements = self._counter(STATEMENTS)
@@ -290,6 +315,9 @@ class Metrics:
         admissions, lost = self._counter(SESSION_ADMISSIONS), self._counter(SESSIONS_LOST)
         self.session_admissions = {name: admissions.labels(name) for name in ("created", "reused", "reacquired")}
         self.sessions_lost = {reason: lost.labels(reason.value) for reason in SessionLoss}
+        decisions, fires = self._counter(SCHEDULE_DECISIONS), self._counter(SCHEDULE_FIRES)
+        self.schedule_decisions = {outcome: decisions.labels(outcome) for outcome in SCHEDULE_DECISIONS_MADE}
+        self.schedule_fires = {outcome: fires.labels(outcome) for outcome in SCHEDULE_FIRE_OUTCOMES}
         moved, failures = self._counter(PAYLOAD_BYTES), self._counter(PAYLOAD_FAILURES)
         self.payload_bytes = {operation: moved.labels(operation) for operation in PAYLOAD_OPERATIONS}
         self.payload_failures = {operation: failures.labels(operation) for operation in PAYLOAD_OPERATIONS}

@@ -11,6 +11,7 @@ from dw_core.coordination.counters import (
     BuildDrain,
     QueueDrain,
     RoutingDrains,
+    SchedulerRole,
     TaskTransport,
 )
 from dw_core.discovery.fleet import FleetWorker
@@ -25,6 +26,31 @@ class ScopeRow(msgspec.Struct, frozen=True, kw_only=True):
     compatibility: str | None
     candidates: int
     oldest_created_at: datetime
+
+
+class ScheduleCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """``read_schedule_counts``."""
+
+    now: datetime
+    active: int
+    paused: int
+    missed: int
+    oldest_overdue_at: datetime | None
+    fires_total: int
+    failures_total: int
+
+    def role(self) -> SchedulerRole:
+        """The counters of ``scheduler_role``."""
+        since = self.oldest_overdue_at
+        return SchedulerRole(
+            active=self.active,
+            paused=self.paused,
+            missed=self.missed,
+            oldest_overdue_at=wire_time(since),
+            max_overdue_ms=0 if since is None else max(0, (self.now - since) // timedelta(milliseconds=1)),
+            fires_total=self.fires_total,
+            failures_total=self.failures_total,
+        )
 
 
 class PressureRow(msgspec.Struct, frozen=True, kw_only=True):

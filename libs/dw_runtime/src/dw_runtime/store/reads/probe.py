@@ -13,20 +13,23 @@ from dw_core.coordination.counters import (
     HistoryRetention,
     WorkerCompatibility,
 )
+from dw_core.limits import SCHEDULE_CATCH_UP_SECONDS
 from dw_runtime.discovery.probes import ClusterSnapshot, StoreState
 from dw_runtime.settings import Settings
 from dw_runtime.store.database import Database
-from dw_runtime.store.reads.cluster_rows import DrainRow, FleetRow, PressureRow, routing_drains
+from dw_runtime.store.reads.cluster_rows import DrainRow, FleetRow, PressureRow, ScheduleCounts, routing_drains
 from dw_runtime.store.surface import BOOKKEEPING_TABLE, inspected_relations, judge
 
 SERVER_VERSION_MIN = 140_000
 """Postgres 14, as ``server_version_num`` spells it."""
 TASKS_SCANNED_MAX = 10_000
+SCHEDULES_COUNTED_MAX = 10_000
 WORKERS_READ_MAX = 10_000
 """Live workers of a namespace that are read; discovery counts them and lists the newest."""
 
 _decode_pressure = msgspec.json.Decoder(PressureRow).decode
 _decode_fleet = msgspec.json.Decoder(FleetRow).decode
+_decode_schedules = msgspec.json.Decoder(ScheduleCounts).decode
 _decode_drains = msgspec.json.Decoder(list[DrainRow]).decode
 
 
@@ -61,7 +64,7 @@ class PostgresProbe:
         )
 
     async def snapshot(self, namespace: str) -> ClusterSnapshot:
-        """Counters over every namespace and the fleet of one: three statements. Raises what the driver raises."""
+        """Counters over every namespace and the fleet of one: four statements. Raises what the driver raises."""
         stale = self._stale_after_seconds
         async with self._database.connection() as session:
             ((pressure_text,),) = await session.rows(
@@ -69,12 +72,16 @@ class PostgresProbe:
             )
             ((fleet_text,),) = await session.rows("read_fleet", namespace, stale, self._required, WORKERS_READ_MAX)
             ((drains_text,),) = await session.rows("read_drains", stale, TASKS_SCANNED_MAX)
+            ((schedules_text,),) = await session.rows(
+                "read_schedule_counts", SCHEDULES_COUNTED_MAX, float(SCHEDULE_CATCH_UP_SECONDS)
+            )
         pressure, fleet = _decode_pressure(pressure_text), _decode_fleet(fleet_text)
         counters = CoordinationCounters(
             history=HistoryRetention(events=pressure.history_events),
             tasks=pressure.tasks(),
             activities=pressure.activities(),
             workers=self._workers(fleet.total_workers, fleet.supporting_workers),
+            schedules=_decode_schedules(schedules_text).role(),
             drains=routing_drains(_decode_drains(drains_text)),
         )
         return ClusterSnapshot(counters=counters, workers=fleet.listed(), repair=pressure.repair())

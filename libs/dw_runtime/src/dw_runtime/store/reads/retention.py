@@ -48,9 +48,11 @@ class RetentionStore:
         return [(run_id, _reason(*facts)) for run_id, *facts in rows]
 
 
-def _reason(exists: bool, is_closed: bool, is_expired: bool | None) -> str:
+def _reason(exists: bool, is_closed: bool, is_expired: bool | None, is_archived: bool) -> str:
     if not exists:
         return "run_not_found"
     if not is_closed:
         return "run_not_terminal"
+    if is_archived:
+        return "run_archived"
     return "run_busy" if is_expired else "run_not_expired"

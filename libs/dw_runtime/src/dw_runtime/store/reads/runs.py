@@ -1,4 +1,4 @@
-"""Runs: one by name, those of a workflow id, those of a namespace by page, and their history."""
+"""Runs: one by name, those of a workflow id, and their history."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from dw_runtime.store.reads.rows import (
     DescribedRun,
     HistoryPage,
     InstanceRun,
-    ListedRun,
-    Position,
     Summary,
     TerminalEvent,
 )
@@ -58,30 +56,24 @@ class RunReads:
             terminal_event=None if terminal is None else _decode_terminal(terminal),
         )
 
-    async def of_instance(self, namespace: str, workflow_id: str) -> list[InstanceRun]:
-        """Every run of a workflow id, oldest first; raises ``Problem`` ``instance_not_found``."""
-        rows = await self._database.read("list_instance_runs", namespace, workflow_id, self._stale_after_seconds)
+    async def of_instance(
+        self, namespace: str, workflow_id: str, *, after_number: int, size: int
+    ) -> tuple[int, list[InstanceRun]]:
+        """How many runs a workflow id has, and at most ``size`` behind a run number, oldest first.
+
+        Raises ``Problem`` ``instance_not_found``.
+        """
+        rows = await self._database.read(
+            "list_instance_runs", namespace, workflow_id, self._stale_after_seconds, after_number, size
+        )
         if not rows:
             raise instance_not_found(workflow_id)
-        return [
+        return rows[0][0], [
             InstanceRun(
                 run=_decode_run(run), business_key=business_key, is_current=is_current, is_supported=is_supported
             )
-            for is_current, run, business_key, is_supported in rows
-        ]
-
-    async def page(
-        self, namespace: str, *, workflow_type: str | None, bucket: str | None, after: Position | None, size: int
-    ) -> list[ListedRun]:
-        """At most ``size`` runs behind ``after``, newest first; ``bucket`` is running, completed or failed."""
-        started_at = "infinity" if after is None else after.started_at.isoformat()
-        run_id = "" if after is None else after.run_id
-        rows = await self._database.read(
-            "list_runs", namespace, workflow_type, bucket, started_at, run_id, size, self._stale_after_seconds
-        )
-        return [
-            ListedRun(summary=_decode_summary(summary), status=status, is_supported=is_supported)
-            for summary, status, is_supported in rows
+            for _, is_current, run, business_key, is_supported in rows
+            if run is not None
         ]
 
     async def history_bytes(self, namespace: str, workflow_id: str, run_id: str) -> int:

@@ -21,16 +21,18 @@ runs AS (
         task_failure_count = n.task_failure_count,
         replay_blocked = n.replay_blocked, blocked_build_id = n.blocked_build_id,
         cancellation = n.cancellation, cleanup_deadline_at = n.cleanup_deadline_at,
-        sticky_worker = n.sticky_worker, sticky_until = n.sticky_until
+        sticky_worker = n.sticky_worker, sticky_until = n.sticky_until, archive = n.archive
     FROM json_populate_recordset(NULL::workflow_runs, $2::json) n
     WHERE r.run_id = n.run_id
 ),
 closed AS (
     UPDATE workflow_run_summaries s SET
         status_bucket = CASE WHEN n.status = 'completed' THEN 'completed' ELSE 'failed' END,
-        closed_at = n.closed_at, output = n.output
-    FROM json_to_recordset($2::json) AS n(run_id text, status text, closed_at timestamptz, output text)
-    WHERE n.closed_at IS NOT NULL AND s.run_id = n.run_id AND s.closed_at IS NULL
+        closed_at = n.closed_at, output = COALESCE(s.output, n.output),
+        archived_at = (n.archive ->> 'archived_at')::timestamptz
+    FROM json_to_recordset($2::json) AS n(run_id text, status text, closed_at timestamptz, output text, archive json)
+    WHERE n.closed_at IS NOT NULL AND s.run_id = n.run_id
+      AND (s.closed_at IS NULL OR n.archive IS NOT NULL AND s.archived_at IS NULL)
 ),
 gone AS (
     DELETE FROM workflow_tasks t

@@ -29,5 +29,5 @@ WHERE s.run_id = n.run_id;
 -- name: fix_attribute_types
 -- Fix the types of search attributes at their first typed use. Two first uses that meet collide; the one that comes
 -- second is decided again and sees the first.
-INSERT INTO workflow_search_attribute_types
-SELECT n.* FROM json_populate_recordset(NULL::workflow_search_attribute_types, $1::json) n;
+INSERT INTO workflow_search_attribute_types (namespace, name, type)
+SELECT n.namespace, n.name, n.type FROM json_populate_recordset(NULL::workflow_search_attribute_types, $1::json) n;

@@ -93,6 +93,12 @@ objects AS (
     FROM payloads p
     WHERE o.object_uri = p.object_uri AND NOT o.is_doomed
 ),
+schedules AS (DELETE FROM workflow_schedules s USING doomed d WHERE s.namespace = d.name RETURNING 1),
+schedule_events AS (DELETE FROM workflow_schedule_events e USING doomed d WHERE e.namespace = d.name),
+schedule_fires AS (
+    DELETE FROM workflow_schedule_fires f USING workflow_schedules s, doomed d
+    WHERE s.namespace = d.name AND f.schedule_ulid = s.schedule_ulid
+),
 shares AS (DELETE FROM task_queue_shares s USING doomed d WHERE s.namespace = d.name),
 counters AS (DELETE FROM task_dispatch_counters c USING doomed d WHERE c.namespace = d.name),
 closed AS (
@@ -103,8 +109,9 @@ closed AS (
 SELECT json_build_object(
     'workers', (SELECT count(*) FROM workers), 'worker_sessions', (SELECT count(*) FROM sessions),
     'build_ids', (SELECT count(*) FROM builds), 'search_attributes', (SELECT count(*) FROM attributes),
-    'service_operations', (SELECT count(*) FROM operations), 'services', (SELECT count(*) FROM services),
-    'service_endpoints', (SELECT count(*) FROM endpoints), 'external_payloads', (SELECT count(*) FROM payloads)
+    'schedules', (SELECT count(*) FROM schedules), 'service_operations', (SELECT count(*) FROM operations),
+    'services', (SELECT count(*) FROM services), 'service_endpoints', (SELECT count(*) FROM endpoints),
+    'external_payloads', (SELECT count(*) FROM payloads)
 )::text
 FROM doomed;
 

@@ -8,7 +8,7 @@ LEFT JOIN LATERAL (
     SELECT s.run_id
     FROM workflow_run_summaries s
     WHERE s.namespace = n.name
-      AND s.closed_at <= (SELECT dw_now()) - make_interval(days => n.retention_days)
+      AND s.closed_at <= (SELECT dw_now()) - make_interval(days => n.retention_days) AND s.archived_at IS NULL
     ORDER BY s.closed_at, s.run_id
     LIMIT $2
 ) s ON true
@@ -16,9 +16,9 @@ WHERE n.name = $1
 GROUP BY n.name;
 
 -- name: judge_runs
--- Whether each of the runs $2 (a JSON array of ids) of namespace $1 exists, is closed, and is older than its retention.
+-- Whether each of the runs $2 (a JSON array of ids) of namespace $1 exists, is closed, is older than its retention, and is archived.
 SELECT k.run_id, r.run_id IS NOT NULL, r.closed_at IS NOT NULL,
-       r.closed_at <= dw_now() - make_interval(days => n.retention_days)
+       r.closed_at <= dw_now() - make_interval(days => n.retention_days), r.archive IS NOT NULL
 FROM json_array_elements_text($2::json) AS k(run_id)
 LEFT JOIN workflow_runs r ON r.run_id = k.run_id AND r.namespace = $1
 LEFT JOIN workflow_namespaces n ON n.name = r.namespace;
@@ -37,6 +37,7 @@ WITH expired AS MATERIALIZED (
             FROM workflow_run_summaries s
             WHERE s.namespace = n.name
               AND s.closed_at <= (SELECT dw_now()) - make_interval(days => n.retention_days)
+              AND s.archived_at IS NULL
             ORDER BY s.closed_at, s.run_id
             LIMIT $1::integer
         ) s
@@ -75,7 +76,7 @@ held AS MATERIALIZED (
     FROM instances i
     JOIN expired e ON e.namespace = i.namespace AND e.workflow_id = i.workflow_id
     JOIN workflow_runs r ON r.run_id = e.run_id
-    WHERE r.closed_at IS NOT NULL OR $4
+    WHERE r.closed_at IS NOT NULL AND r.archive IS NULL OR $4
     FOR UPDATE OF r SKIP LOCKED
 ),
 chosen AS MATERIALIZED (
@@ -158,6 +159,9 @@ unused_payloads AS MATERIALIZED (
 ),
 reviewed_payloads AS (
     UPDATE external_payloads p SET review_at = dw_now() FROM unused_payloads u WHERE p.reference_id = u.reference_id
+),
+no_search_attributes AS (
+    DELETE FROM workflow_search_attributes d USING chosen c WHERE d.run_id = c.run_id RETURNING d.run_id
 ),
 no_run_summaries AS (
     DELETE FROM workflow_run_summaries d USING chosen c WHERE d.run_id = c.run_id RETURNING d.run_id

@@ -1,7 +1,7 @@
 -- name: describe_run
 -- One run with what its description needs: $1 namespace, $2 workflow id, $3 run id or null for the current run,
 -- $4 seconds of silence after which a worker counts as gone. No row means that there is no such workflow id; a null
--- run that the run is not one of its runs. Only the end of open updates and what became of children follow the event that closed a run.
+-- run that the run is not one of its runs. What follows the event that closed a run is of few types.
 SELECT
     i.run_count,
     r.run_id = i.current_run_id,
@@ -11,7 +11,9 @@ SELECT
     CASE WHEN r.status = 'failed' THEN (
         SELECT e.body
         FROM workflow_history_events e
-        WHERE e.run_id = r.run_id AND e.event_type NOT IN ('UpdateCompleted', 'ParentClosePolicyApplied')
+        WHERE e.run_id = r.run_id AND e.event_type NOT IN (
+            'UpdateCompleted', 'ParentClosePolicyApplied', 'ArchiveRequested', 'WorkflowArchived'
+        )
         ORDER BY e.sequence DESC
         LIMIT 1
     ) END,
@@ -23,51 +25,27 @@ LEFT JOIN workflow_run_summaries s ON s.run_id = r.run_id
 WHERE i.namespace = $1 AND i.workflow_id = $2;
 
 -- name: list_instance_runs
--- The runs of one workflow id, oldest first: $1 namespace, $2 workflow id, $3 seconds of worker silence.
+-- A page of the runs of one workflow id, oldest first: $1 namespace, $2 workflow id, $3 seconds of worker silence,
+-- $4 the run number behind which to begin, $5 rows. A row with nulls says only how many runs there are.
+WITH counted AS MATERIALIZED (
+    SELECT count(*) AS runs FROM workflow_runs c WHERE c.namespace = $1 AND c.workflow_id = $2
+)
 SELECT
+    (SELECT c.runs FROM counted c),
     r.run_id = i.current_run_id,
     row_to_json(r)::text,
-    s.business_key,
+    (SELECT s.business_key FROM workflow_run_summaries s WHERE s.run_id = r.run_id),
     dw_is_supported(r.namespace, r.queue, r.compatibility, $3::integer)
 FROM workflow_instances i
-JOIN workflow_runs r ON r.namespace = i.namespace AND r.workflow_id = i.workflow_id
-LEFT JOIN workflow_run_summaries s ON s.run_id = r.run_id
+LEFT JOIN LATERAL (
+    SELECT w.*
+    FROM workflow_runs w
+    WHERE w.namespace = i.namespace AND w.workflow_id = i.workflow_id AND w.run_number > $4::integer
+    ORDER BY w.run_number
+    LIMIT $5::integer
+) r ON true
 WHERE i.namespace = $1 AND i.workflow_id = $2
 ORDER BY r.run_number;
-
--- name: list_runs
--- A page of a namespace's runs, newest first: $1 namespace, $2 workflow type or null, $3 status bucket or null,
--- $4 and $5 start time and run id of the last row already listed, $6 rows, $7 seconds of worker silence. Exactly one
--- branch runs, the one whose index has the page's order.
-WITH page AS (
-    (
-        SELECT s.* FROM workflow_run_summaries s
-        WHERE $2::text IS NULL AND $3::text IS NULL
-          AND s.namespace = $1 AND (s.started_at, s.run_id) < ($4::timestamptz, $5::text)
-        ORDER BY s.started_at DESC, s.run_id DESC LIMIT $6::integer
-    )
-    UNION ALL
-    (
-        SELECT s.* FROM workflow_run_summaries s
-        WHERE $2::text IS NOT NULL
-          AND s.namespace = $1 AND s.workflow_type = $2::text
-          AND (s.started_at, s.run_id) < ($4::timestamptz, $5::text)
-          AND ($3::text IS NULL OR s.status_bucket = $3::text)
-        ORDER BY s.started_at DESC, s.run_id DESC LIMIT $6::integer
-    )
-    UNION ALL
-    (
-        SELECT s.* FROM workflow_run_summaries s
-        WHERE $2::text IS NULL AND $3::text IS NOT NULL
-          AND s.namespace = $1 AND s.status_bucket = $3::text
-          AND (s.started_at, s.run_id) < ($4::timestamptz, $5::text)
-        ORDER BY s.started_at DESC, s.run_id DESC LIMIT $6::integer
-    )
-)
-SELECT row_to_json(p)::text, r.status, dw_is_supported(p.namespace, p.queue, p.compatibility, $7::integer)
-FROM page p
-JOIN workflow_runs r ON r.run_id = p.run_id
-ORDER BY p.started_at DESC, p.run_id DESC;
 
 -- name: read_run_history
 -- A page of a run's history as a JSON fragment: $1 namespace, $2 workflow id, $3 run id, $4 after sequence, $5 events.
