@@ -72,7 +72,7 @@ class Auditor:
         """
         return await self.trail.admit_in_turn(self.requested(call), name, *parameters, before=before, after=after)
 
-    def recorded(self, handlers: Handlers) -> Handlers:
+    def recorded(self, handlers: Handlers) -> dict[str, Handler]:
         """Handlers whose refusals are recorded as well."""
         return {name: self._recorded(handler) for name, handler in handlers.items()}
 
