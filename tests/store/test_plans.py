@@ -398,7 +398,7 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "lock_due_schedules": (250,),
     "next_schedule": (),
     "read_schedule_states": (SCHEDULES,),
-    "create_schedule": (json.dumps(SCHEDULE),),
+    "create_schedule": (json.dumps(SCHEDULE), ""),
     "save_schedules": (rows(SCHEDULE),),
     "record_schedule_events": (rows(SCHEDULE | {"sequence": 9}),),
     "order_fires": (rows(SCHEDULE | {"trigger_number": 9}), 30),

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from dw_api_ingress import schedules
 from dw_core.engine.commands.parsed import CompleteWorkflow
 from dw_core.payloads.codec import from_json
 from dw_core.schedules.writer import workflow_id
-from dw_runtime.store.schedules import lock_one
+from dw_runtime.store.database import Session
+from dw_runtime.store.schedules import Locked, lock_one
 from tests.contract.control.conftest import Send
 from tests.harness.control_plane import ControlPlane
 
@@ -113,6 +115,25 @@ async def test_two_requests_create_one_schedule(send: Send) -> None:
     answers = await asyncio.gather(*(send("POST", "/schedules", body()) for _ in range(4)))
     assert sorted(answer.status for answer in answers) == [201, 409, 409, 409]
     assert [name for name, _ in await history(send)] == ["ScheduleCreated"]
+
+
+async def test_an_id_that_was_used_and_freed_meanwhile_goes_on_with_that_history(
+    plane: ControlPlane, send: Send, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+
+    async def look(session: Session, namespace: str, schedule_id: str) -> Locked | None:
+        found = await lock_one(session, namespace, schedule_id)
+        if not looks:
+            looks.append(schedule_id)
+            assert found is None
+            assert (await send("POST", "/schedules", body())).status == 201
+            assert (await send("DELETE", "/schedules/nightly")).status == 200
+        return found
+
+    monkeypatch.setattr(schedules, "lock_one", look)
+    assert (await send("POST", "/schedules", body())).status == 201
+    assert [name for name, _ in await history(send)] == ["ScheduleCreated", "ScheduleDeleted", "ScheduleCreated"]
 
 
 async def test_a_schedule_without_an_id_gets_one(send: Send) -> None:

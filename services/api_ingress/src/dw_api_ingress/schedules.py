@@ -81,15 +81,20 @@ class ScheduleHandlers:
         schedule_id = body.schedule_id or ulid
         requested = self._auditor.requested(call, schedule_id)
         async with self._auditor.trail.change(RELATION, requested) as session:
-            locked = await lock_one(session, call.namespace, schedule_id)
-            if locked is None:
-                former, ((now,),) = None, await session.rows("read_clock")
-            else:
-                former, now = locked.schedules[call.namespace, schedule_id].schedule, locked.now
-            writer = create(call.namespace, schedule_id, ulid, body, former, now, command_context(call))
-            if not await session.rows("create_schedule", msgspec.json.encode(writer.schedule).decode()):
-                message = f"Schedule [{schedule_id}] exists already."
-                raise Problem("schedule_already_exists", message, schedule_id=schedule_id)
+            while True:
+                locked = await lock_one(session, call.namespace, schedule_id)
+                if locked is None:
+                    former, ((now,),) = None, await session.rows("read_clock")
+                else:
+                    former, now = locked.schedules[call.namespace, schedule_id].schedule, locked.now
+                writer = create(call.namespace, schedule_id, ulid, body, former, now, command_context(call))
+                row = msgspec.json.encode(writer.schedule).decode()
+                if await session.rows("create_schedule", row, "" if former is None else former.schedule_ulid):
+                    break
+                if former is not None:
+                    message = f"Schedule [{schedule_id}] exists already."
+                    raise Problem("schedule_already_exists", message, schedule_id=schedule_id)
+                # Made by somebody else after the look: now it is there to be locked, perhaps deleted again.
             await write(session, [writer], is_new=True)
         return Reply({"schedule_id": schedule_id, "outcome": "created"}, status=201)
 

@@ -69,7 +69,8 @@ FROM json_to_recordset($1::json) AS k(namespace text, schedule_id text)
 JOIN workflow_schedules s ON s.namespace = k.namespace AND s.schedule_id = k.schedule_id;
 
 -- name: create_schedule
--- Record a new schedule, $1 a JSON object; no row when its id is taken by one that has not been deleted.
+-- Record a new schedule, $1 a JSON object; no row when its id is taken by one that has not been deleted, or by another
+-- than the locked one with the ULID $2, whose history goes on.
 INSERT INTO workflow_schedules AS s
 SELECT n.* FROM json_populate_record(NULL::workflow_schedules, $1::json) n
 ON CONFLICT (namespace, schedule_id) DO UPDATE SET
@@ -87,7 +88,7 @@ ON CONFLICT (namespace, schedule_id) DO UPDATE SET
     buffered_actions = excluded.buffered_actions, last_event_sequence = excluded.last_event_sequence,
     last_trigger_number = excluded.last_trigger_number, created_at = excluded.created_at,
     updated_at = excluded.updated_at
-WHERE s.status = 'deleted'
+WHERE s.status = 'deleted' AND s.schedule_ulid = $2
 RETURNING s.schedule_id;
 
 -- name: save_schedules
