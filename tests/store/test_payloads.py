@@ -17,6 +17,8 @@ from dw_runtime.settings import SettingsError
 from dw_runtime.store.database import Database
 from dw_runtime.store.payloads import ObjectBusy, PayloadRows
 from dw_runtime.telemetry.metrics import Metrics
+from dw_scheduler.payload_cleanup import PayloadCleanupLoop
+from tests.harness.waiting import eventually
 
 SHA256 = "a" * 64
 
@@ -89,6 +91,33 @@ async def test_an_object_that_is_being_deleted_cannot_be_kept(
     await _age(database, unique_namespace)
     cleaned = await cleanup.pass_once(unique_namespace, 500)
     assert (cleaned.reference_ids, path.exists()) == ([offered(2002).reference_id], False)
+
+
+async def test_the_scheduler_deletes_what_nobody_uses_and_goes_on_after_a_failure(
+    rows: PayloadRows, database: Database, unique_namespace: str, tmp_path: Path
+) -> None:
+    path = tmp_path.resolve() / unique_namespace
+    path.write_text("data")
+    await rows.keep(unique_namespace, offered(3000), path.as_uri(), None)
+    await rows.keep(unique_namespace, offered(3001), f"file:///elsewhere/{unique_namespace}", None)
+    await _age(database, unique_namespace)
+    cleanup = PayloadCleanup(rows, Disks(path.parent, {}, timeout_seconds=5), Metrics())
+    loop = PayloadCleanupLoop(cleanup, interval_seconds=0.01)
+    loop.start()
+    try:
+
+        async def gone() -> bool:
+            return not path.exists()
+
+        await eventually(gone, "the object is deleted", 20)
+        assert loop.is_alive
+    finally:
+        await loop.stop()
+    async with database.connection() as session:
+        left = await session._connection.execute(
+            b"SELECT is_doomed FROM external_payload_objects WHERE object_uri LIKE $1", [f"%/{unique_namespace}"]
+        )
+        assert (True,) in await left.fetchall(), "what lies out of reach stays to be deleted"
 
 
 async def _age(database: Database, namespace: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from dw_core.payloads.codec import decode_blob, encode_blob
 from dw_core.payloads.envelope import envelope
 from tests.contract.payloads.conftest import BLOB, PayloadClient
-from tests.contract.worker.client import QUEUE, schedule
+from tests.contract.worker.client import QUEUE, fence, schedule
 
 RESULT = encode_blob({"answer": "y" * 2000})
 START = {"workflow_type": "order", "task_queue": QUEUE}
@@ -284,3 +284,24 @@ async def test_a_service_call_takes_the_bytes_and_gives_the_caller_the_reference
     call = await client.control("GET", f"{shop}/greet/service-calls/{called.json['service_call_id']}")
     assert (call.json["status"], call.json["result"], call.json["result_envelope"]) == ("completed", None, result)
     assert await uses(client, result) == [task["run_id"]]
+
+
+async def test_a_schedule_keeps_the_bytes_of_its_arguments(client: PayloadClient) -> None:
+    known = await client.reference()
+    body = {
+        "schedule_id": "s",
+        "spec": {"intervals": [{"every": "P1D"}]},
+        "action": {"workflow_type": "order", "task_queue": QUEUE, "input": known},
+    }
+    made = await client.control("POST", "/schedules", body)
+    assert made.status == 201, made.json
+    assert (await client.control("GET", "/schedules/s")).json["action"]["input"] == envelope(BLOB)
+    assert await uses(client, known) == []
+
+
+async def test_a_body_that_only_a_careless_decoder_takes_is_refused(client: PayloadClient) -> None:
+    await client.start()
+    task = await client.take()
+    body = json.dumps(fence(task) | {"note": "\u00e9", "unknown": "@"}).encode().replace(b"@", b"\xff")
+    answer = await client.post(f"/workflow-tasks/{task['task_id']}/heartbeat", body)
+    assert (answer.status, answer.json["reason"]) == (400, "malformed_json")

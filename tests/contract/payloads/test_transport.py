@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ import pytest
 from dw_core.payloads.codec import encode_blob
 from tests.contract.payloads.conftest import BLOB, PREFIX, PayloadClient, headers_of
 from tests.contract.shell_client import Answer
+from tests.harness.buckets import serving_buckets
+from tests.harness.worker_plane import worker_plane
 
 SHA256 = hashlib.sha256(BLOB.encode()).hexdigest()
 UNKNOWN = {
@@ -168,3 +172,36 @@ async def test_a_payload_that_nobody_used_in_time_has_expired(client: PayloadCli
     assert (answer.status, answer.json["reason"]) == (410, "external_payload_expired")
     assert await client.reference() == envelope, "sent again, it lives again"
     assert (await client.control("POST", "/workflows", start)).status == 201
+
+
+async def test_a_bucket_serves_like_a_folder(database_url: str, unique_namespace: str, root: Path) -> None:
+    async with serving_buckets() as buckets:
+        options = {"endpoint": buckets.url, "region": "eu", "aws_access_key_id": "id", "aws_secret_access_key": "hush"}
+        disk = {"driver": "s3", "bucket": "payloads", "options": options, "allow_http": True}
+        environ = {"DW_EXTERNAL_PAYLOAD_DISKS": json.dumps({"main": disk})}
+        async with worker_plane(database_url, unique_namespace, environ) as served:
+            client = PayloadClient(served, root)
+            kept = await client.keep(driver="s3", config={"disk": "main", "prefix": "prod"})
+            assert kept.status == 200 and "hush" not in kept.raw.decode()
+            tested = await client.control("POST", "/storage/test", {})
+            assert tested.json["large_payload"]["reference_uri"].startswith("s3://payloads/prod/avro/")
+            assert (tested.status, buckets.objects) == (200, {})
+            envelope = await client.reference()
+            assert list(buckets.objects) == [f"payloads/prod/avro/{SHA256[:2]}/{SHA256}"]
+            assert (await client.fetch(envelope["external_payload"])).raw == BLOB.encode()
+            await client.register()
+            await client.start(input=envelope)
+            buckets.is_away = True
+            away = await client.control("GET", "/workflows/w")
+            assert (away.status, away.json["reason"], away.json["retryable"]) == (
+                503,
+                "external_payload_storage_unavailable",
+                True,
+            )
+            assert refused(await client.fetch(envelope["external_payload"])) == (
+                503,
+                "external_payload_unavailable",
+                True,
+            )
+            buckets.is_away = False
+            assert (await client.control("GET", "/workflows/w")).json["input"] == ["x" * 2000]

@@ -24,14 +24,15 @@ class PayloadCleanupLoop(Background):
 
     TASK_NAME = "payload-cleanup"
 
-    def __init__(self, cleanup: PayloadCleanup) -> None:
+    def __init__(self, cleanup: PayloadCleanup, *, interval_seconds: float = LOOK_SECONDS) -> None:
         self._cleanup = cleanup
+        self._interval = interval_seconds
         self._condition = Condition("payload-cleanup")
         self._storage = Condition("payload-storage")
 
     async def _loop(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_SECONDS * random.uniform(0.8, 1.2))
+            await asyncio.sleep(self._interval * random.uniform(0.8, 1.2))
             try:
                 while await self._look():
                     continue

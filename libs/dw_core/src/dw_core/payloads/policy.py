@@ -19,7 +19,7 @@ _DRIVERS_BY_SCHEME: Final[dict[str, Driver]] = {
     "azure-blob": "azure",
 }
 _SEGMENT = re.compile(r"[A-Za-z0-9._=@+,~-]+", re.ASCII)
-_URI = re.compile(r"([a-z-]+)://([^/?#]*)/([^?#]*)")
+_URI = re.compile(r"([a-z0-9-]+)://([^/?#]*)/([^?#]*)")
 
 Text = Annotated[str, Meta(max_length=2048)]
 

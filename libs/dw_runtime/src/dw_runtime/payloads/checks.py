@@ -86,7 +86,11 @@ class ReferenceCheck:
             raise
 
     async def _checked(self, route: Route, namespace: str, raw: bytes) -> bytes | None:
-        body = _decode(raw)
+        try:
+            body = _decode(raw)
+        except (msgspec.DecodeError, RecursionError) as error:
+            # A decoder that knows the members of a request passes over the others without reading them.
+            raise Problem("malformed_json", "The request body is not valid JSON.", json_error=str(error)) from error
         found = list(_find(body, is_inlined=route.name in INLINED_ROUTES))
         if not found:
             return None

@@ -21,11 +21,13 @@ RETRIES_MAX: Final = 2
 
 class Disk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Access to buckets of one kind. ``bucket`` is the only one that may be used, or None for any; ``options`` are
-    those of the storage client, credentials, region and endpoint among them."""
+    those of the storage client, credentials, region and endpoint among them. ``allow_http`` is for an endpoint without
+    TLS."""
 
     driver: ObjectDriver
     bucket: str | None = None
     options: dict[str, Any] = {}
+    allow_http: bool = False
 
 
 def read_disks(text: str | None) -> dict[str, Disk]:
@@ -122,7 +124,7 @@ class Disks:
             store = stores[place.driver](
                 place.container,
                 config=disk.options,
-                client_options={"timeout": timedelta(seconds=self._timeout)},
+                client_options={"timeout": timedelta(seconds=self._timeout), "allow_http": disk.allow_http},
                 retry_config={"max_retries": RETRIES_MAX, "retry_timeout": timedelta(seconds=self._timeout)},
             )
         except (BaseError, TypeError, ValueError) as error:

@@ -7,35 +7,34 @@ from collections.abc import Iterator
 from typing import Final
 
 from dw_core.engine.transition import Transition
-from dw_core.payloads.references import IN_EVENTS, REFERENCE_ID, RUNTIME
+from dw_core.payloads.references import IN_EVENTS, REFERENCE_ID, RUNTIME_SCHEMA, RuntimeReference, reference_of
 
-_STORED: Final = f'{{"{RUNTIME}":'
 _IN_EVENTS: Final = IN_EVENTS.encode()
-_ID: Final = re.compile(rf'"{RUNTIME}":{{"schema":"[^"]*","reference_id":"({REFERENCE_ID})"', re.ASCII)
+_ENVELOPE: Final = re.compile(
+    re.escape(IN_EVENTS + RUNTIME_SCHEMA)
+    + rf'","reference_id":"({REFERENCE_ID})","codec":"avro","size_bytes":[0-9]+,"sha256":"[0-9a-f]{{64}}"}}}}',
+    re.ASCII,
+)
+"""A whole envelope: one that stood in a request has been checked, and anything else is somebody's own data."""
 
 
 def named_payloads(transition: Transition) -> Iterator[str]:
-    """The reference ids, some of them perhaps more than once; without any, this looks for one text in each event.
-
-    Only what this server has written as a reference counts. Text that looks like one stands in quotes, with its own
-    escaped.
-    """
-    for text in _texts(transition):
-        yield from _ID.findall(text)
-
-
-def _texts(transition: Transition) -> Iterator[str]:
-    """The texts of a transition that have references."""
+    """The reference ids, some of them perhaps more than once; without any, this looks for one text in each event."""
     for event in transition.events:
         if IN_EVENTS in event.body:
-            yield event.body
+            yield from _ENVELOPE.findall(event.body)
     for buffered in transition.inbox_added:
         if _IN_EVENTS in bytes(buffered.payload):
-            yield bytes(buffered.payload).decode()
+            yield from _ENVELOPE.findall(bytes(buffered.payload).decode())
+    for payload in _stored(transition):
+        reference = None if payload is None else reference_of(payload)
+        if isinstance(reference, RuntimeReference):
+            yield reference.reference_id
+
+
+def _stored(transition: Transition) -> Iterator[str | None]:
+    """The payloads that are kept in rows and not in events."""
     for sequence in transition.created_activities:
-        arguments = transition.activities[sequence].arguments
-        if arguments is not None and arguments.startswith(_STORED):
-            yield arguments
+        yield transition.activities[sequence].arguments
     for item in transition.output_items:
-        if item.payload is not None and item.payload.startswith(_STORED):
-            yield item.payload
+        yield item.payload
