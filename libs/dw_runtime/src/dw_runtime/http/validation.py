@@ -33,8 +33,8 @@ _UNITS: Final = {"str": "characters", "array": "entries", "object": "members", "
 def explain(complaint: str, request: type[msgspec.Struct] | None = None) -> dict[str, list[str]]:
     """Field path to messages, in the shape of ``errors`` and ``validation_errors`` (control-plane §5.2).
 
-    ``complaint`` is the text of an ``msgspec.ValidationError`` that decoding a ``request`` has raised. Paths use dots and
-    indexes (``commands.0.delay_seconds``); a problem with the body as a whole is reported on ``body``.
+    ``complaint`` is the text of an ``msgspec.ValidationError`` that decoding a ``request`` has raised. Paths use dots
+    and indexes (``commands.0.delay_seconds``); a problem with the body as a whole is reported on ``body``.
     """
     parts = _PLACE.match(complaint)
     assert parts is not None, "the pattern matches every text"
