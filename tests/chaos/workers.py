@@ -9,6 +9,13 @@ from typing import Any
 
 import msgspec
 
+from tests.chaos.cancelled import (
+    CANCELLED_CHILD_TYPE,
+    CANCELLED_TYPE,
+    cancelled_commands,
+    is_cancellable,
+    waits_for,
+)
 from tests.chaos.client import PAYLOAD, Client, Json
 
 WORKFLOW_TYPE = "chaos.workflow"
@@ -22,8 +29,9 @@ SESSION: Json = {"lease_seconds": 5, "ttl_seconds": 30}
 SIGNALS = 3
 """How many signals a run waits for before it completes."""
 WAIT_SECONDS = 2
-RUNS_OF_A_WORKFLOW = 5
-"""Its own, that of its child and the one the child continues in, and two like these that answer its service call."""
+RUNS_OF_A_WORKFLOW = 6
+"""Its own, that of its child and the one the child continues in, two like these that answer its service call, and the
+one beside it that is asked to cancel."""
 ENDPOINT, SERVICE, OPERATION = "chaos", "desk", "run"
 CATALOGUE: tuple[tuple[str, Json], ...] = (
     ("/api/service-endpoints", {"endpoint_name": ENDPOINT}),
@@ -77,6 +85,8 @@ def next_commands(history: list[Json], width: int) -> list[Json]:
 
     An empty list means that it waits.
     """
+    if is_cancellable(history):
+        return cancelled_commands(history, schedule())
     start = next(e["payload"] for e in history if e["event_type"] == "WorkflowStarted")
     if start["workflow_type"] == CHILD_TYPE:
         is_second = "continued_from_run_id" in start
@@ -137,9 +147,9 @@ class Worker:
             "worker_id": self.name,
             "task_queue": QUEUE,
             "runtime": "python",
-            "supported_workflow_types": [WORKFLOW_TYPE, CHILD_TYPE],
+            "supported_workflow_types": [WORKFLOW_TYPE, CHILD_TYPE, CANCELLED_TYPE, CANCELLED_CHILD_TYPE],
             "supported_activity_types": [ACTIVITY_TYPE],
-            "capabilities": ["message_streams", "worker_sessions"],
+            "capabilities": ["cooperative_cancellation", "message_streams", "worker_sessions"],
             "max_concurrent_worker_sessions": 1000,
         }
         await self._client.send("register", "/api/worker/register", body)
@@ -170,6 +180,8 @@ class Worker:
                 continue
             fence = {"lease_owner": self.name, "workflow_task_attempt": task["workflow_task_attempt"]}
             history = await self._history(task, fence)
+            if history is not None:
+                history = await self._told(task, fence, history)
             if history is None:
                 continue
             update_id = task["workflow_update_id"]
@@ -187,10 +199,30 @@ class Worker:
             elif answer.status not in (0, 404, 409):
                 self._ledger.unexpected.append(f"workflow task {answer.status} {answer.body}")
 
+    async def _told(self, task: Json, fence: Json, history: list[Json]) -> list[Json] | None:
+        """The history once the code has been told of a cancellation request; None when the claim is over."""
+        path = f"/api/worker/workflow-tasks/{task['task_id']}"
+        request = task.get("cancellation_request")
+        if request is None and self._rng.random() < self._mischief:
+            beat = await self._client.send("heartbeat-workflow", f"{path}/heartbeat", fence)
+            request = beat.body.get("cancellation_request")
+        if request is None or request["delivered_at"] is not None or task["workflow_update_id"] is not None:
+            return history
+        sequence, kind = waits_for(history, schedule())
+        body = fence | {"request_id": request["request_id"], "sequence": sequence, "call_kind": kind}
+        answer = await self._client.send("deliver", f"{path}/deliver-cancellation", body)
+        if answer.status not in (0, 200, 404, 409):
+            self._ledger.unexpected.append(f"delivery {answer.status} {answer.body}")
+        if not answer.body.get("delivered"):
+            return None
+        again = task | {"history_events": [], "next_history_page_token": request["history_refresh_page_token"]}
+        return await self._history(again, fence)
+
     async def _history(self, task: Json, fence: Json) -> list[Json] | None:
         """All of it; None when the lease has been lost on the way. Says so when the pages do not fit together."""
         events: list[Json] = list(task["history_events"])
         token = task["next_history_page_token"]
+        total = task["total_history_events"]
         while token:
             body = fence | {"next_history_page_token": token, "history_page_size": PAGE_SIZE}
             path = f"/api/worker/workflow-tasks/{task['task_id']}/history"
@@ -198,8 +230,9 @@ class Worker:
             if answer.status != 200:
                 return None
             events += answer.body["history_events"]
+            total = answer.body["total_history_events"]
             token = answer.body["next_history_page_token"]
-        if [event["sequence"] for event in events] != list(range(1, task["total_history_events"] + 1)):
+        if [event["sequence"] for event in events] != list(range(1, total + 1)):
             self._ledger.unexpected.append(f"history of {task['task_id']} has gaps: {[e['sequence'] for e in events]}")
         return events
 
@@ -211,7 +244,9 @@ class Worker:
             fence = {"lease_owner": self.name, "activity_attempt_id": task["activity_attempt_id"]}
             path = f"/api/worker/activity-tasks/{task['task_id']}"
             if self._rng.random() < self._mischief:
-                await self._client.send("heartbeat", f"{path}/heartbeat", fence | {"message": "on the way"})
+                beat = await self._client.send("heartbeat", f"{path}/heartbeat", fence | {"message": "on the way"})
+                if beat.body.get("cancel_requested") and await self._stops(path, fence):
+                    continue
             if self._rng.random() < self._mischief:
                 failure = {"message": "by chance", "type": "Chance"}
                 answer = await self._client.send("fail-activity", f"{path}/fail", fence | {"failure": failure})
@@ -223,6 +258,18 @@ class Worker:
                 self._ledger.attempts[task["activity_attempt_id"]] = outcome
             elif answer.status not in (0, 404, 409):
                 self._ledger.unexpected.append(f"activity {answer.status} {answer.body}")
+
+    async def _stops(self, path: str, fence: Json) -> bool:
+        """Acknowledge that an activity was asked to stop; False when no cancellation request is why."""
+        status = await self._client.send("status", f"{path}/status", fence)
+        asked = status.body.get("cancellation_acknowledgement")
+        if asked is None:
+            return False
+        body = fence | {"request_id": asked["request_id"]}
+        answer = await self._client.send("acknowledge", f"{path}/acknowledge-cancellation", body)
+        if answer.status not in (0, 200, 404, 409):
+            self._ledger.unexpected.append(f"acknowledgement {answer.status} {answer.body}")
+        return True
 
     def _drops(self) -> bool:
         """Whether this worker forgets the task it has just been given."""
