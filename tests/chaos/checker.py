@@ -13,7 +13,7 @@ from dw_core.engine.rows import Run, Task
 from dw_core.engine.run_rows import Activity, Timer
 from dw_core.engine.update_rows import Update
 from tests.chaos.cancelled import CANCELLED_CHILD_TYPE, CANCELLED_TYPE, check_cancelled
-from tests.chaos.workers import SIGNALS, Ledger
+from tests.chaos.workers import OUTPUT_ITEMS, SIGNALS, Ledger
 from tests.unit.engine.invariants import (
     OUTCOMES,
     attempts_26_27_28,
@@ -68,7 +68,10 @@ def check(database_url: str, queue: str, ledger: Ledger, *, complete: bool) -> i
         rows = connection.execute(_ROWS["runs"].encode(), (queue,)).fetchall()
         gaps = connection.execute(_ROWS["gaps"].encode()).fetchall()
         calls = connection.execute(_ROWS["service_calls"].encode()).fetchall()
+        outputs = connection.execute(_ROWS["outputs"].encode()).fetchall()
         waiters = connection.execute(_ROWS["waiters"].encode()).fetchall()
+    wrong = [row for row in outputs if set(row[1:]) != {OUTPUT_ITEMS}]
+    assert wrong == [], f"items are left once and numbered without gaps: {wrong}"
     assert gaps == [], f"38: positions have gaps: {gaps}"
     assert waiters == [], f"nobody waits for a call that has ended: {waiters}"
     per_caller = Counter(caller for caller, _, _ in calls)

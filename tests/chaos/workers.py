@@ -29,9 +29,11 @@ SESSION: Json = {"lease_seconds": 5, "ttl_seconds": 30}
 SIGNALS = 3
 """How many signals a run waits for before it completes."""
 WAIT_SECONDS = 2
-RUNS_OF_A_WORKFLOW = 6
-"""Its own, that of its child and the one the child continues in, two like these that answer its service call, and the
-one beside it that is asked to cancel."""
+OUTPUT_ITEMS = 2
+"""How many items a run leaves in its output stream."""
+RUNS_OF_A_WORKFLOW = 7
+"""Its own, that of its child and the one the child continues in, two like these that answer its service call, and two
+beside it: one that is asked to cancel, and the host of a standalone activity."""
 ENDPOINT, SERVICE, OPERATION = "chaos", "desk", "run"
 CATALOGUE: tuple[tuple[str, Json], ...] = (
     ("/api/service-endpoints", {"endpoint_name": ENDPOINT}),
@@ -79,8 +81,8 @@ def schedule(**more: Any) -> Json:
 
 
 def next_commands(history: list[Json], width: int) -> list[Json]:
-    """What the workflow does next: a fan-out of ``width``, a side effect with one more activity (of a worker session),
-    a timer and a child, then a service call, then it waits for signals until it has them all, and ends. The child and
+    """What the workflow does next: a fan-out of ``width``, items of a stream with one more activity (of a worker
+    session), a timer and a child, then a service call, then it waits for signals until it has them all, and ends. The child and
     what answers the call continue as new, once, and end.
 
     An empty list means that it waits.
@@ -99,7 +101,7 @@ def next_commands(history: list[Json], width: int) -> list[Json]:
         return []
     if len(opened) == width:
         return [
-            {"type": "record_side_effect", "result": PAYLOAD},
+            leave_items(),
             schedule(worker_session=SESSION | {"session_id": f"of-{start['workflow_id']}"}),
             {"type": "start_timer", "delay_seconds": 1},
             {"type": "start_child_workflow", "workflow_type": CHILD_TYPE},
@@ -115,6 +117,20 @@ def next_commands(history: list[Json], width: int) -> list[Json]:
     if sum(e["event_type"] == "SignalReceived" for e in history) < SIGNALS:
         return [{"type": "open_condition_wait", "condition_key": "signals", "timeout_seconds": WAIT_SECONDS}]
     return [{"type": "complete_workflow", "result": PAYLOAD}]
+
+
+def leave_items() -> Json:
+    """The command that appends to the output stream of the run."""
+    items = [{"payload": PAYLOAD, "idempotency_key": f"dw-stream:c:0:{index}"} for index in range(OUTPUT_ITEMS)]
+    named = {"operation": "append", "stream_name": "out", "command_identity": "c", "command_ordinal": 0}
+    return {"type": "record_side_effect", "result": PAYLOAD, "workflow_stream": named | {"items": items}}
+
+
+def keeping(task: Json, worker: str) -> Json:
+    """The member of a completion with which a worker says that it keeps the history of the run."""
+    named = {"worker_id": worker, "workflow_id": task["workflow_id"], "run_id": task["run_id"]}
+    metrics = {"hit": 0, "miss": 1, "eviction": 0, "forced_cold_replay": 0}
+    return {"sticky_cache": named | {"ttl_seconds": 60, "metrics": metrics}}
 
 
 def call_service() -> Json:
@@ -188,9 +204,8 @@ class Worker:
             commands = next_commands(history, width) if update_id is None else [applied(update_id)]
             path = f"/api/worker/workflow-tasks/{task['task_id']}"
             if commands:
-                answer = await self._client.send(
-                    "complete-workflow", f"{path}/complete", fence | {"commands": commands}
-                )
+                body = fence | {"commands": commands} | (keeping(task, self.name) if self._keeps() else {})
+                answer = await self._client.send("complete-workflow", f"{path}/complete", body)
             else:
                 failure = {"type": "WorkflowTaskWaitingForHistory", "message": "waiting"}
                 answer = await self._client.send("wait-workflow", f"{path}/fail", fence | {"failure": failure})
@@ -244,6 +259,8 @@ class Worker:
             fence = {"lease_owner": self.name, "activity_attempt_id": task["activity_attempt_id"]}
             path = f"/api/worker/activity-tasks/{task['task_id']}"
             if self._rng.random() < self._mischief:
+                await self._client.send("renew", f"{path}/renew-lease", fence)
+            if self._rng.random() < self._mischief:
                 beat = await self._client.send("heartbeat", f"{path}/heartbeat", fence | {"message": "on the way"})
                 if beat.body.get("cancel_requested") and await self._stops(path, fence):
                     continue
@@ -270,6 +287,10 @@ class Worker:
         if answer.status not in (0, 200, 404, 409):
             self._ledger.unexpected.append(f"acknowledgement {answer.status} {answer.body}")
         return True
+
+    def _keeps(self) -> bool:
+        """Whether this worker keeps the history of the run it has just worked on."""
+        return self._rng.random() < self._mischief * 2
 
     def _drops(self) -> bool:
         """Whether this worker forgets the task it has just been given."""
