@@ -82,8 +82,8 @@ def schedule(**more: Any) -> Json:
 
 def next_commands(history: list[Json], width: int) -> list[Json]:
     """What the workflow does next: a fan-out of ``width``, items of a stream with one more activity (of a worker
-    session), a timer and a child, then a service call, then it waits for signals until it has them all, and ends. The child and
-    what answers the call continue as new, once, and end.
+    session), a timer and a child, then a service call, then it waits for signals until it has them all, and ends. The
+    child and what answers the call continue as new, once, and end.
 
     An empty list means that it waits.
     """
