@@ -17,7 +17,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent
-PURPOSES = ("run", "test", "lint", "docs")
+PURPOSES = ("run", "build", "test", "lint", "docs")
 MARK = "# inputs: sha256:"
 UV = (
     *("uv", "pip", "compile", "--quiet", "--universal", "--python-version", "3.11", "--generate-hashes"),

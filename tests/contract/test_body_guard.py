@@ -209,3 +209,12 @@ async def test_a_field_that_a_route_does_not_take_is_told_only_to_callers_who_ma
     assert (await call(shell, "POST", "/api/workflows", headers=stranger, body=body)).status == 401
     answer = await call(shell, "POST", "/api/workflows", headers=OPERATOR, body=body)
     assert (answer.status, list(answer.json["errors"])) == (422, ["retry_policy"])
+
+
+async def test_a_stranger_is_told_so_before_the_bytes_of_a_payload_are_read() -> None:
+    shell = build_shell(settings=ShellSettings(payload_bytes_max=10))
+    sent = {"content-type": "application/octet-stream", "x-namespace": "default"}
+    for token, status in (("nobody", 401), ("w-secret", 413)):
+        headers = sent | {"authorization": f"Bearer {token}"}
+        answer = await call(shell, "POST", "/api/external-payloads/v1", headers=headers, body=b"x" * 11)
+        assert (answer.status, answer.json["retryable"]) == (status, False)

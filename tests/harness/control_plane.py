@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from dw_api_ingress.auditing import Auditor
-from dw_api_ingress.handlers import control_handlers
+from dw_api_ingress.handlers import PayloadHandlers, control_handlers
 from dw_api_ingress.namespaces import namespace_handlers
 from dw_api_ingress.schedule_listing import ScheduleListing
 from dw_api_ingress.schedules import ScheduleHandlers
@@ -31,6 +31,10 @@ from dw_core.topology.placement import resolve
 from dw_runtime.auth.authenticator import build_authenticator
 from dw_runtime.auth.settings import AuthSettings
 from dw_runtime.http.shell import Shell, ShellSettings
+from dw_runtime.payloads.build import build_payloads
+from dw_runtime.payloads.checks import ReferenceCheck
+from dw_runtime.payloads.cleanup import PayloadCleanup
+from dw_runtime.payloads.handlers import transport_handlers
 from dw_runtime.pump.claims import Claimed, Looked, Want
 from dw_runtime.pump.fires import FireRunner
 from dw_runtime.pump.pump import Pump
@@ -173,36 +177,46 @@ async def control_plane(
         auditor = Auditor(AuditTrail(database), new_id)
         runner = FireRunner(database, pump, metrics, new_id)
         namespaces, cache = NamespaceReads(database), NamespaceCache(database)
+        payloads = build_payloads(settings, database, metrics, bounds, new_id)
         shell = Shell(
             routes=ROUTES,
             match=match,
             placement=resolve(None, None, "standalone"),
-            handlers=control_handlers(
-                runs=runs,
-                listing=Listing(database, stale_after_seconds=settings.workers.stale_after_seconds),
-                attributes=AttributeReads(database),
-                namespaces=namespace_handlers(database, auditor, settings),
-                auditor=auditor,
-                pump=pump,
-                limits=bounds,
-                new_id=new_id,
-                retention=RetentionStore(database),
-                bridge_keys=read_signature_keys(settings.bridge.signature_keys),
-                schedules=(
-                    ScheduleHandlers(auditor, AttributeReads(database), runner, bounds, new_id, holder="control-plane"),
-                    ScheduleListing(ScheduleReads(database), AttributeReads(database)),
+            handlers={
+                **transport_handlers(payloads),
+                **control_handlers(
+                    runs=runs,
+                    listing=Listing(database, stale_after_seconds=settings.workers.stale_after_seconds),
+                    attributes=AttributeReads(database),
+                    namespaces=namespace_handlers(database, auditor, settings),
+                    auditor=auditor,
+                    pump=pump,
+                    limits=bounds,
+                    new_id=new_id,
+                    retention=RetentionStore(database),
+                    payloads=PayloadHandlers(payloads, PayloadCleanup(payloads.rows, payloads.disks, metrics)),
+                    bridge_keys=read_signature_keys(settings.bridge.signature_keys),
+                    schedules=(
+                        ScheduleHandlers(
+                            auditor, AttributeReads(database), runner, bounds, new_id, holder="control-plane"
+                        ),
+                        ScheduleListing(ScheduleReads(database), AttributeReads(database)),
+                    ),
+                    services=(
+                        CatalogueHandlers(database, auditor, new_id),
+                        ServiceCallHandlers(
+                            database, pump, results, auditor, announce=lambda keys: None, new_id=new_id
+                        ),
+                    ),
                 ),
-                services=(
-                    CatalogueHandlers(database, auditor, new_id),
-                    ServiceCallHandlers(database, pump, results, auditor, announce=lambda keys: None, new_id=new_id),
-                ),
-            ),
+            },
             authenticator=build_authenticator(AuthSettings(driver="none")),
             gate=OpenGate(),
             namespaces=cache,
             capabilities=b"{}",
             observer=lambda route: lambda status, seconds: None,
             settings=ShellSettings(),
+            check_references=ReferenceCheck(payloads, inlined_bytes_max=bounds.payload_size_bytes),
         )
         yield ControlPlane(
             shell,

@@ -165,6 +165,15 @@ SELECT 'seed-' || n % 10, 'session-' || n, NULL, NULL, '[]', 60, 600, 1, true, t
        now() + interval '10 minutes', NULL, now(), now(), now(), CASE WHEN n % 50 <> 0 THEN now() END
 FROM generate_series(1, 40000) n;
 
+INSERT INTO external_payload_objects
+SELECT 'file:///payloads/' || n, NULL, CASE WHEN n % 100 = 0 THEN now() END, n % 200 = 0 FROM generate_series(1, 40000) n;
+INSERT INTO external_payloads
+SELECT pg_temp.run_id(n), 'seed-' || n % 10, 'avro', 9, 'a', 'file:///payloads/' || n, now(),
+       CASE WHEN n % 20 = 0 THEN now() - interval '1 day' END
+FROM generate_series(1, 40000) n;
+INSERT INTO external_payload_uses
+SELECT pg_temp.run_id(n), pg_temp.run_id(n - n % 2 + 1), 'seed-' || n % 10 FROM generate_series(1, 40000) n;
+
 UPDATE workflow_tasks SET session_id = 'session-' || task_number, worker_session = '{"requirements": []}'
 WHERE kind = 1 AND task_number % 20 = 0;
 

@@ -106,10 +106,10 @@ def test_the_sdk_finds_everything_it_checks_before_it_starts_a_worker() -> None:
     assert built["capabilities"]["payload_codecs"] == ["avro"]
 
 
-def test_no_object_promises_an_external_payload_transport() -> None:
+def test_nothing_looks_like_a_reference_and_only_a_policy_promises_a_transport() -> None:
     text = json.dumps(document())
     assert '"external_payload":' not in text
-    assert "runtime_external_payload_transport" not in text
+    assert "external_payload_storage" not in text
 
 
 def test_an_unknown_namespace_is_left_out() -> None:

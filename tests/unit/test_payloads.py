@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import math
 from pathlib import Path
@@ -26,9 +27,19 @@ from dw_core.payloads.codec import (
     from_json,
     to_json,
 )
-from dw_core.payloads.envelope import envelope, is_envelope, read_envelope, read_input
+from dw_core.payloads.envelope import (
+    bare,
+    envelope,
+    inline_json,
+    is_envelope,
+    payload_of,
+    read_envelope,
+    read_input,
+)
 from dw_core.payloads.errors import PayloadError
+from dw_core.payloads.fingerprint import blob_fingerprint
 from dw_core.payloads.frame import FINGERPRINT, HEADER, check_frame
+from dw_core.payloads.references import is_external, reference_of, stored
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "avro-value-v1-golden.json").read_text())
 COMPOSITE: dict[str, Any] = {
@@ -253,6 +264,53 @@ def test_an_input_becomes_an_argument_list() -> None:
     assert decode_blob(read_input([1, "a"])) == [1, "a"]
     assert decode_blob(read_input({"second": 2, "first": 1})) == [2, 1]
     assert decode_blob(read_input({"codec": "avro", "other": 1})) == ["avro", 1]
+
+
+RUNTIME: dict[str, Any] = {
+    "codec": "avro",
+    "external_payload": {
+        "schema": "durable-workflow.v2.runtime-external-payload-reference.v1",
+        "reference_id": "ep_01ARZ3NDEKTSV4RRFFQ69G5FAV",
+        "codec": "avro",
+        "size_bytes": len(NULL_BLOB),
+        "sha256": hashlib.sha256(NULL_BLOB.encode()).hexdigest(),
+    },
+}
+DIRECT: dict[str, Any] = {
+    "codec": "avro",
+    "external_storage": {
+        "schema": "durable-workflow.v2.external-payload-reference.v1",
+        "uri": "s3://bucket/prefix/avro/ab/abcd",
+        "sha256": "0" * 64,
+        "size_bytes": 7,
+        "codec": "avro",
+    },
+}
+EXPIRING: dict[str, Any] = {
+    "codec": "avro",
+    "external_storage": DIRECT["external_storage"] | {"expires_at": "2026-12-01T00:00:00Z"},
+}
+
+
+@pytest.mark.parametrize("given", [RUNTIME, DIRECT, EXPIRING])
+def test_a_reference_stands_wherever_a_blob_does(given: dict[str, Any]) -> None:
+    payload = read_envelope(given)
+    assert payload is not None and is_external(payload) and not is_external(NULL_BLOB)
+    assert envelope(payload) == bare(payload) == given
+    assert payload_of(bare(payload)) == payload
+    assert read_input(given) == payload
+    assert inline_json(payload) is None
+    reference = reference_of(payload)
+    assert reference is not None and stored(reference) == payload
+    assert (bare(NULL_BLOB), payload_of(bare(NULL_BLOB)), reference_of(NULL_BLOB)) == (NULL_BLOB, NULL_BLOB, None)
+    with pytest.raises(PayloadError):
+        read_envelope(given, takes_references=False)
+
+
+def test_a_payload_has_one_fingerprint_wherever_its_bytes_lie() -> None:
+    payload = read_envelope(RUNTIME)
+    assert payload is not None
+    assert blob_fingerprint(payload) == blob_fingerprint(NULL_BLOB)
 
 
 @pytest.mark.parametrize("value", [{"codec": "avro"}, "text", 7, True, {"codec": "avro", "external_storage": {}}])

@@ -108,7 +108,6 @@ TRAPS = (
     "query_task_authority",
     "worker_deregistration_fencing",
     "observability_context",
-    "runtime_external_payload_transport",
     "nexus_cooperative_cancellation",
     "prepared_local_activities",
 )
@@ -119,6 +118,7 @@ def test_required_capabilities_are_present_and_those_with_consequences_are_absen
     assert [key for key in REQUIRED_CAPABILITIES if key not in built] == []
     assert [key for key in TRAPS if key in built] == []
     assert built["query_tasks"] is True
+    assert built["runtime_external_payload_transport"] is True
     assert built["query_task_poll_request_idempotency"] is True
     assert built["sticky_execution"]["supported"] is True
     assert server_capabilities(CapabilityOptions(sticky_execution=False))["sticky_execution"]["supported"] is False

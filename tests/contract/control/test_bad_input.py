@@ -29,6 +29,7 @@ EXAMPLES: dict[str, Any] = {
     "spec": {},
     "action": {},
     "type": "keyword",
+    "driver": "local",
 }
 """Valid values of required members that are no plain texts."""
 BODIES: dict[str, tuple[bytes, int, str]] = {

@@ -75,7 +75,6 @@ async def test_a_result_is_recorded_unchanged(client: Client, result: Any) -> No
     [
         ("complete", {"result": {"codec": "json", "blob": "AA=="}}, "result.codec"),
         ("complete", {"result": {"codec": "avro", "blob": "AA=="}}, "result.blob"),
-        ("complete", {"result": {"codec": "avro", "external_storage": {}}}, "result.external_storage"),
         ("complete", {"result": 7}, "result"),
         ("fail", {"failure": {**FAILURE, "details": {"codec": "json", "blob": "AA=="}}}, "failure.details.codec"),
         ("fail", {"failure": {"type": "X"}}, "failure.message"),

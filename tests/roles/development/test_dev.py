@@ -17,10 +17,11 @@ from tests.harness.waiting import wait_until
 END_SECONDS = 3
 
 
-def status(port: int, path: str) -> int:
+def status(port: int, path: str, method: str = "GET", body: str | None = None) -> int:
+    headers = {"Authorization": "Bearer dev-token", "X-Durable-Workflow-Control-Plane-Version": "2"}
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
-        connection.request("GET", path)
+        connection.request(method, path, body, headers)
         return connection.getresponse().status
     finally:
         connection.close()
@@ -57,6 +58,12 @@ def test_no_process_survives_a_dev_that_is_killed(tmp_path: Path) -> None:
     with running(tmp_path, "--data-dir", str(tmp_path / "data"), "--processes", "2") as dev:
         dev.greeting()
         assert dev.processes()
+        for method, path, body in (
+            ("PUT", "/api/namespaces/default/external-storage", '{"driver": "local"}'),
+            ("POST", "/api/storage/test", "{}"),
+        ):
+            assert status(dev.port, path, method, body) == 200, "large payloads are kept beside the data"
+        assert (tmp_path / "data" / "payloads" / "avro").is_dir()
         dev.process.kill()
         wait_until(lambda: dev.processes() == [], "no process is left")
 

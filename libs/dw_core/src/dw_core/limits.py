@@ -12,6 +12,13 @@ import msgspec
 PAYLOAD_DEPTH_MAX = 200
 """Levels of nested arrays and maps in one payload."""
 
+EXTERNAL_PAYLOAD_THRESHOLD_BYTES = 262_144
+"""Payloads of more bytes are kept outside the database where a namespace does not say otherwise."""
+
+STORAGE_TEST_SMALL_BYTES = 128
+STORAGE_TEST_LARGE_BYTES = 2_097_152
+"""What a storage test writes when the request does not say (control-plane §16.4)."""
+
 HISTORY_PAGE_SIZE_DEFAULT = 500
 HISTORY_PAGE_SIZE_MAX = 1000
 """Events per history page (worker-plane §8.3)."""
@@ -241,6 +248,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     history_events_max: int = 50_000
 
     external_payload_max_bytes: int = 67_108_864
+    external_payload_expiry_seconds: int = 3600
 
 
 _REQUEST = (

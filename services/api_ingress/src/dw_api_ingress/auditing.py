@@ -58,7 +58,7 @@ class Auditor:
         """Run the statement ``name``; that it gave back rows is recorded with it."""
         return await self.trail.admit(self.requested(call), name, *parameters)
 
-    def recorded(self, handlers: Handlers) -> Handlers:
+    def recorded(self, handlers: Handlers) -> dict[str, Handler]:
         """Handlers whose refusals are recorded as well."""
         return {name: self._recorded(handler) for name, handler in handlers.items()}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from dw_api_ingress.activities import ActivityHandlers
 from dw_api_ingress.archiving import ArchiveHandlers
 from dw_api_ingress.auditing import AuditHandlers, Auditor
@@ -20,6 +22,7 @@ from dw_api_ingress.message_streams import MessageStreamHandlers
 from dw_api_ingress.namespaces import NamespaceHandlers
 from dw_api_ingress.output_streams import OutputStreamHandlers
 from dw_api_ingress.passes import PassHandlers
+from dw_api_ingress.payload_cleanup import PayloadCleanupHandlers
 from dw_api_ingress.querying import QueryHandlers
 from dw_api_ingress.repairing import RepairHandlers
 from dw_api_ingress.retention import RetentionHandlers
@@ -30,11 +33,14 @@ from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
 from dw_api_ingress.signaling import SignalHandlers
 from dw_api_ingress.starting import StartHandlers
+from dw_api_ingress.storage_test import StorageTestHandlers
 from dw_api_ingress.system import SystemHandlers
 from dw_api_ingress.updating import UpdateHandlers
 from dw_core.ids import NewId
 from dw_core.limits import Limits
 from dw_runtime.http.call import Handlers
+from dw_runtime.payloads.cleanup import PayloadCleanup
+from dw_runtime.payloads.service import Payloads
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.reads.activities import ActivityReads
 from dw_runtime.store.reads.attributes import AttributeReads
@@ -54,6 +60,7 @@ def control_handlers(
     pump: Pump,
     limits: Limits,
     new_id: NewId,
+    payloads: PayloadHandlers,
     queries: QueryHandlers | None = None,
     services: tuple[CatalogueHandlers, ServiceCallHandlers] | None = None,
     activities: ActivityReads | None = None,
@@ -82,7 +89,7 @@ def control_handlers(
     cancellation = CancellationHandlers(pump, runs, new_id)
     archive = ArchiveHandlers(pump, runs, new_id).archive
     repair = RepairHandlers(pump, runs, new_id)
-    reads = ListingHandlers(runs, listing, attributes)
+    reads = ListingHandlers(runs, listing, attributes, payloads.kept)
     history = HistoryHandlers(runs, wait_for_history)
     asking = {} if queries is None else {"workflow_query": queries.current, "workflow_run_query": queries.named_run}
     jobs = {} if activities is None else ActivityHandlers(pump, activities, new_id).by_route()
@@ -121,11 +128,24 @@ def control_handlers(
         "workflow_describe": reads.describe,
         "workflow_run_describe": reads.describe,
         "workflow_history": history.read,
-        "workflow_history_export": ExportHandlers(runs).export,
+        "workflow_history_export": ExportHandlers(runs, payloads.kept).export,
         **auditor.recorded(namespaces.by_route()),
+        **payloads.by_route(auditor),
         **auditor.recorded(SearchAttributeHandlers(attributes, auditor, limits).by_route()),
         "system_audit": AuditHandlers(auditor.trail).page,
     }
+
+
+class PayloadHandlers(msgspec.Struct, frozen=True):
+    """The external payloads of a process, and what clears them away."""
+
+    kept: Payloads
+    cleanup: PayloadCleanup
+
+    def by_route(self, auditor: Auditor) -> Handlers:
+        """The handlers by route name."""
+        cleanup = PayloadCleanupHandlers(self.kept.rows, self.cleanup, auditor)
+        return auditor.recorded(cleanup.by_route()) | {"storage_test": StorageTestHandlers(self.kept).test}
 
 
 def _schedules(changes: ScheduleHandlers, reads: ScheduleListing, auditor: Auditor) -> Handlers:

@@ -11,6 +11,7 @@ from dw_api_ingress.run_documents import described, listed, of_instance
 from dw_core.visibility.conditions import STATUSES, Conditions, read_conditions
 from dw_core.visibility.query import check_length, looks_like_predicates, parse
 from dw_runtime.http.call import Call, Reply
+from dw_runtime.payloads.service import Payloads
 from dw_runtime.store.reads.attributes import AttributeReads
 from dw_runtime.store.reads.runs import RunReads
 from dw_runtime.store.reads.visibility import Listing
@@ -24,10 +25,11 @@ RUN_NUMBER_MAX = 2**31 - 1
 class ListingHandlers:
     """Answers reads of runs."""
 
-    def __init__(self, runs: RunReads, listing: Listing, attributes: AttributeReads) -> None:
+    def __init__(self, runs: RunReads, listing: Listing, attributes: AttributeReads, payloads: Payloads) -> None:
         self._runs = runs
         self._listing = listing
         self._attributes = attributes
+        self._payloads = payloads
 
     async def page(self, call: Call) -> Reply:
         """Runs of the namespace, newest first; raises ``Invalid`` for a parameter that cannot be followed.
@@ -82,9 +84,12 @@ class ListingHandlers:
         )
 
     async def describe(self, call: Call) -> Reply:
-        """The run of the path, or the current one."""
+        """The run of the path, or the current one; a payload that is kept elsewhere is fetched and verified."""
         params = call.params
-        return Reply(described(await self._runs.describe(call.namespace, params["workflow_id"], params.get("run_id"))))
+        row = await self._runs.describe(call.namespace, params["workflow_id"], params.get("run_id"))
+        held = (row.summary.arguments, row.summary.output)
+        loaded = await self._payloads.load_all(call.namespace, {payload for payload in held if payload is not None})
+        return Reply(described(row, loaded))
 
 
 def _mark(namespace: str, query: Mapping[str, str]) -> str:

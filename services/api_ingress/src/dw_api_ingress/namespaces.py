@@ -7,8 +7,10 @@ from typing import Any, Final
 import msgspec
 
 from dw_api_ingress.auditing import Auditor
-from dw_core.protocol.problems import Problem
+from dw_core.payloads.policy import StorageConfig, StoragePolicy, complaints
+from dw_core.protocol.problems import Invalid, Problem
 from dw_core.protocol.requests_control import NamespaceCreate
+from dw_core.protocol.requests_storage import ExternalStorageSet
 from dw_core.protocol.timestamps import wire_time
 from dw_runtime.http.call import Call, Handlers, Reply
 from dw_runtime.http.gates import namespace_forbidden, namespace_not_found
@@ -49,6 +51,7 @@ class NamespaceHandlers:
             "namespace_create": self.create,
             "namespace_update": self.update,
             "namespace_delete": self.delete,
+            "namespace_external_storage": self.set_storage,
         }
 
     async def all(self, call: Call) -> Reply:
@@ -87,6 +90,27 @@ class NamespaceHandlers:
         """The namespace with the members that were sent; raises ``Problem`` ``namespace_not_found``."""
         name = _named(call)
         changed = await self._change(call, name, "update_namespace", msgspec.json.encode(call.body).decode())
+        if changed is None:
+            raise namespace_not_found(name)
+        return Reply(document(changed))
+
+    async def set_storage(self, call: Call) -> Reply:
+        """The namespace with the storage policy that was sent; raises ``Problem`` ``namespace_not_found``, ``Invalid``.
+
+        Payloads that are kept already stay where they are and can be read as before.
+        """
+        name = _named(call)
+        body: ExternalStorageSet = call.body
+        policy = StoragePolicy(
+            driver=body.driver,
+            enabled=body.enabled is not False,
+            threshold_bytes=body.threshold_bytes,
+            config=body.config or StorageConfig(),
+        )
+        wrong = complaints(policy)
+        if wrong:
+            raise Invalid(wrong)
+        changed = await self._change(call, name, "set_external_storage", msgspec.json.encode(policy).decode())
         if changed is None:
             raise namespace_not_found(name)
         return Reply(document(changed))

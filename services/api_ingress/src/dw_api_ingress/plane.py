@@ -5,7 +5,7 @@ from __future__ import annotations
 from dw_api_ingress.auditing import Auditor
 from dw_api_ingress.diagnosis import DebugHandlers
 from dw_api_ingress.fleet import FleetHandlers
-from dw_api_ingress.handlers import control_handlers
+from dw_api_ingress.handlers import PayloadHandlers, control_handlers
 from dw_api_ingress.message_streams import MessageStreamHandlers
 from dw_api_ingress.namespaces import namespace_handlers
 from dw_api_ingress.output_streams import OutputStreamHandlers
@@ -28,6 +28,7 @@ from dw_runtime.asking.watching import Watching
 from dw_runtime.http.call import Handlers
 from dw_runtime.node.limits import admission_rules
 from dw_runtime.node.node import Node, new_id
+from dw_runtime.payloads.cleanup import PayloadCleanup
 from dw_runtime.pump.fires import FireRunner
 from dw_runtime.settings.bridge import read_signature_keys
 from dw_runtime.store.audit import AuditTrail
@@ -96,6 +97,7 @@ def control_plane(node: Node, asking: Asking) -> Handlers:
         namespaces=namespace_handlers(node.database, auditor, node.settings),
         auditor=auditor,
         retention=RetentionStore(node.database),
+        payloads=PayloadHandlers(node.payloads, PayloadCleanup(node.payloads.rows, node.payloads.disks, node.metrics)),
         pump=node.pump,
         limits=node.limits,
         new_id=new_id,

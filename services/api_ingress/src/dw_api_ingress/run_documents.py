@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dw_core.engine.cancellation import is_undelivered, observation
 from dw_core.engine.rows import Run
-from dw_core.payloads.codec import CODEC, to_json
-from dw_core.payloads.envelope import envelope
+from dw_core.payloads.codec import CODEC
+from dw_core.payloads.envelope import envelope, inline_json
 from dw_core.protocol.timestamps import wire_time
 from dw_runtime.store.reads.rows import DescribedRun, InstanceRun, ListedRun, TerminalEvent
 
@@ -73,8 +74,11 @@ def of_instance(row: InstanceRun) -> dict[str, Any]:
     }
 
 
-def described(row: DescribedRun) -> dict[str, Any]:
-    """The description of a run (control-plane §10.2); members of later features are null, empty or false."""
+def described(row: DescribedRun, loaded: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The description of a run (control-plane §10.2); members of later features are null, empty or false.
+
+    ``loaded`` are the blobs of its payloads by their stored form, None when they are not asked for.
+    """
     run, summary = row.run, row.summary
     wait_kind, wait_reason = _wait(row)
     return {
@@ -104,7 +108,7 @@ def described(row: DescribedRun) -> dict[str, Any]:
         "run_timeout_seconds": summary.run_timeout_seconds,
         "execution_deadline_at": wire_time(run.execution_deadline_at),
         "run_deadline_at": wire_time(run.run_deadline_at),
-        **_payloads(summary.arguments, summary.output),
+        **_payloads(summary.arguments, summary.output, loaded or {}),
         "memo": summary.memo,
         "search_attributes": summary.search_attributes,
         "actions": _actions(run, is_current=row.is_current),
@@ -154,13 +158,15 @@ def _count(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
 
 
-def _payloads(arguments: str, output: str | None) -> dict[str, Any]:
-    input_omitted = len(arguments) > PREVIEW_BYTES_MAX
-    output_omitted = output is not None and len(output) > PREVIEW_BYTES_MAX
+def _payloads(arguments: str, output: str | None, loaded: Mapping[str, str]) -> dict[str, Any]:
+    shown_input = loaded.get(arguments, arguments)
+    shown_output = None if output is None else loaded.get(output, output)
+    input_omitted = len(shown_input) > PREVIEW_BYTES_MAX
+    output_omitted = shown_output is not None and len(shown_output) > PREVIEW_BYTES_MAX
     return {
         "payload_codec": CODEC,
-        "input": None if input_omitted else to_json(arguments),
-        "output": None if output is None or output_omitted else to_json(output),
+        "input": None if input_omitted else inline_json(shown_input),
+        "output": None if shown_output is None or output_omitted else inline_json(shown_output),
         "input_envelope": envelope(arguments),
         "output_envelope": None if output is None else envelope(output),
         "payload_previews": {

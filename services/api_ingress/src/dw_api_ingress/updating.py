@@ -17,8 +17,7 @@ from dw_core.engine.transition import Rejection
 from dw_core.engine.update_rows import Update
 from dw_core.engine.updates import VALIDATION_REQUIRED
 from dw_core.ids import NewId
-from dw_core.payloads.codec import to_json
-from dw_core.payloads.envelope import envelope
+from dw_core.payloads.envelope import envelope, inline_json
 from dw_core.protocol.problems import Problem
 from dw_core.protocol.requests_control import WorkflowUpdate
 from dw_core.protocol.timestamps import wire_time
@@ -144,7 +143,7 @@ def _members(update: Update) -> dict[str, Any]:
         "update_status": update.status,
         "outcome": update.outcome,
         "workflow_sequence": update.workflow_sequence,
-        "result": None if update.result is None else to_json(update.result),
+        "result": None if update.result is None else inline_json(update.result),
         "result_envelope": None if update.result is None else envelope(update.result),
         "failure_id": update.failure_id,
         "failure_message": update.failure_message,

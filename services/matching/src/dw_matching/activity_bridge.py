@@ -16,7 +16,7 @@ from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import Rejection
 from dw_core.ids import parse_attempt_id
 from dw_core.payloads.codec import NULL_BLOB
-from dw_core.payloads.envelope import read_envelope
+from dw_core.payloads.envelope import envelope, read_envelope
 from dw_core.payloads.errors import PayloadError
 from dw_core.protocol.problems import Problem
 from dw_matching.broker import Broker
@@ -72,10 +72,11 @@ class ActivityTasks:
         details = failure.get("details")
         if details is not None:
             try:
-                blob = read_envelope(details)
+                payload = read_envelope(details)
             except PayloadError as wrong:
                 raise wrong.at("failure.details") from wrong
-            failure = failure | {"details": {"codec": "avro", "blob": blob}}
+            assert payload is not None, "details that are not null hold a payload"
+            failure = failure | {"details": envelope(payload)}
         return settle(await self._pump.submit(FailActivity(**report, failure=failure)))
 
     async def status(self, namespace: str, task_id: str, attempt_id: str, lease_owner: str) -> dict[str, Any]:

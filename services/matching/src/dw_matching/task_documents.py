@@ -16,6 +16,7 @@ from dw_core.history.paging import encode_page_token
 from dw_core.ids import attempt_id, execution_id, task_id
 from dw_core.limits import HISTORY_COMPRESSION_THRESHOLD_EVENTS, Limits
 from dw_core.payloads.envelope import envelope
+from dw_core.payloads.references import IN_EVENTS
 from dw_core.protocol.timestamps import wire_time
 from dw_core.sessions.session import affinity
 from dw_runtime.pump.claims import Claimed
@@ -94,10 +95,13 @@ def _sticky(run: Run, task: Task) -> dict[str, Any]:
 
 
 def history_page(fragment: bytes | None, count: int, accept_encoding: str | None) -> dict[str, Any]:
-    """A page from its stored JSON fragment; compressed only on request and above the threshold (worker-plane §8.4)."""
+    """A page from its stored JSON fragment; compressed only on request and above the threshold (worker-plane §8.4).
+
+    A worker looks for references to external payloads before it unpacks a page, so a page that has any stays open.
+    """
     events = b"[" + (fragment or b"") + b"]"
     encoding = choose_encoding(accept_encoding) if count > HISTORY_COMPRESSION_THRESHOLD_EVENTS else None
-    if encoding is not None:
+    if encoding is not None and IN_EVENTS.encode() not in events:
         return {"history_events": [], **compressed_fields(events, encoding)}
     return {"history_events": msgspec.Raw(events)}
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dw_runtime.node.node import Node, new_id
+from dw_runtime.payloads.cleanup import PayloadCleanup
 from dw_runtime.process.role import Application
 from dw_runtime.pump.fires import FireRunner
 from dw_runtime.settings import Settings
 from dw_runtime.sweeps import Sweeper
 from dw_scheduler.output_expiry import OutputExpiry
+from dw_scheduler.payload_cleanup import PayloadCleanupLoop
 from dw_scheduler.retention import Retention
 from dw_scheduler.schedules import ScheduleClock
 from dw_scheduler.timers import TimerClock
@@ -33,6 +35,9 @@ class SchedulerRole:
         self._timers = TimerClock(self._node.database, self._node.pump, holder=self._node.holder)
         self._expiry = OutputExpiry(self._node.database)
         self._node.join("output-expiry", self._expiry)
+        payloads = self._node.payloads
+        self._payloads = PayloadCleanupLoop(PayloadCleanup(payloads.rows, payloads.disks, self._node.metrics))
+        self._node.join("payload-cleanup", self._payloads)
         self._retention = Retention(self._node.database, self._node.metrics, audit_days=settings.retention.audit_days)
         runner = FireRunner(self._node.database, self._node.pump, self._node.metrics, new_id)
         self._schedules = ScheduleClock(

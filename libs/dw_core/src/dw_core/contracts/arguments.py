@@ -10,6 +10,7 @@ import msgspec
 from dw_core.payloads.codec import decode_blob, from_json
 from dw_core.payloads.envelope import parse_input
 from dw_core.payloads.errors import PayloadError
+from dw_core.payloads.references import is_external
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +39,8 @@ def bind(value: Any, parameters: Sequence[Parameter] | None) -> str:
 
     ``value`` is the request's ``input``: None is the empty list, an array is positional, an object names parameters,
     an envelope keeps its bytes when it holds a list, and gives its values in order when it holds a map. ``parameters``
-    None means that no contract is known: everything fits, and the values of an object are taken in order. Raises
+    None means that no contract is known: everything fits, and the values of an object are taken in order. What is kept
+    outside the database is not read for this: the worker is the first to see whether its arguments fit. Raises
     :class:`Misfit`, and ``PayloadError`` for what is no payload at all.
     """
     declared = None if parameters is None else sorted(parameters, key=lambda parameter: parameter.position)
@@ -54,6 +56,8 @@ def bind(value: Any, parameters: Sequence[Parameter] | None) -> str:
 
 
 def _enveloped(blob: str, declared: Sequence[Parameter] | None) -> str:
+    if is_external(blob):
+        return blob
     held = decode_blob(blob)
     if isinstance(held, list):
         _check(held, declared)

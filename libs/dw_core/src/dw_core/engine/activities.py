@@ -27,6 +27,7 @@ from dw_core.engine.writer import RunWriter
 from dw_core.ids import attempt_id, event_id, execution_id, task_id
 from dw_core.leases.durations import activity_lease_seconds, expires_at, is_expired
 from dw_core.limits import HEARTBEAT_EVENT_INTERVAL_SECONDS
+from dw_core.payloads.envelope import bare
 from dw_core.protocol.timestamps import wire_time
 
 
@@ -75,7 +76,7 @@ def decide_complete(snapshot: Snapshot, report: CompleteActivity, now: datetime)
     closed = _close_attempt(snapshot, report, now, "completed")
     if not isinstance(closed, _Closed):
         return closed
-    payload = {"result": report.result, "payload_codec": "avro"}
+    payload = {"result": bare(report.result), "payload_codec": "avro"}
     activity = snapshot.activities[report.sequence]
     resolve(closed.writer, activity, closed.task, "completed", "ActivityCompleted", payload)
     return _finish(closed.writer, closed.reply)

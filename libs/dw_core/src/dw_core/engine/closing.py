@@ -20,6 +20,7 @@ from dw_core.engine.transition import Outcome, Rejection
 from dw_core.engine.update_outcomes import fail_open_updates
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import attempt_id, execution_id, task_id
+from dw_core.payloads.envelope import bare, payload_of
 from dw_core.protocol.timestamps import wire_time
 
 CANCELLED_EXCEPTION = "WorkflowCancelled"
@@ -32,11 +33,11 @@ def complete(writer: RunWriter, task: Task, command: CompleteWorkflow) -> None:
     cancel_open_work(writer, None)
     writer.append(
         "WorkflowCompleted",
-        {"output": command.result, "payload_codec": "avro"},
+        {"output": bare(command.result), "payload_codec": "avro"},
         workflow_task_id=task_id(task.run_id, task.task_number),
     )
     writer.run.output = command.result
-    _close_run(writer, "completed", "completed", {"output": command.result, "payload_codec": "avro"})
+    _close_run(writer, "completed", "completed", {"output": bare(command.result), "payload_codec": "avro"})
 
 
 def continue_as_new(writer: RunWriter, task: Task, command: ContinueAsNew) -> None:
@@ -93,7 +94,7 @@ def close_host(writer: RunWriter, activity: Activity, event_type: str, outcome: 
     if event_type == "ActivityCompleted":
         output = {"output": outcome["result"], "payload_codec": "avro"}
         writer.append("WorkflowCompleted", output)
-        writer.run.output = outcome["result"]
+        writer.run.output = payload_of(outcome["result"])
         _close_run(writer, "completed", "completed", output)
         return
     members = ("failure_category", "non_retryable", "exception_type", "exception_class", "message", "exception")

@@ -11,6 +11,7 @@ from dw_core.engine.rows import Task
 from dw_core.engine.run_rows import Activity, Attempt
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import attempt_id, execution_id, task_id
+from dw_core.payloads.envelope import bare
 
 _ENDS = {
     "completed": "ActivityCompleted",
@@ -99,7 +100,8 @@ def _record_attempt(
 def _outcome(common: dict[str, Any], command: RecordLocalActivity) -> dict[str, Any]:
     """The members that say how the activity ended."""
     if command.outcome == "completed":
-        return {"result": command.result, "payload_codec": "avro"}
+        assert command.result is not None, "a completed local activity has a result"
+        return {"result": bare(command.result), "payload_codec": "avro"}
     category = {"timed_out": "timeout", "cancelled": "cancelled"}.get(command.outcome, "activity")
     members = {
         "failure_id": f"{common['activity_execution_id']}.f",

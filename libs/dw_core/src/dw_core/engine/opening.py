@@ -13,6 +13,7 @@ from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Transition
 from dw_core.engine.update_moves import Handed, take_on
 from dw_core.engine.writer import RunWriter
+from dw_core.payloads.envelope import envelope
 from dw_core.protocol.timestamps import wire_time
 
 
@@ -40,7 +41,7 @@ def started(run: Run, details: Details) -> dict[str, Any]:
     """The members of ``WorkflowStarted`` beyond the identity, with what the workers of the run declare."""
     members = {
         "payload_codec": "avro",
-        "input": {"codec": "avro", "blob": details.arguments},
+        "input": envelope(details.arguments),
         "execution_timeout_seconds": details.execution_timeout_seconds,
         "run_timeout_seconds": details.run_timeout_seconds,
         "execution_deadline_at": wire_time(run.execution_deadline_at),

@@ -246,7 +246,7 @@ def end_calls(writer: RunWriter, closed_reason: str, outcome: dict[str, Any] | N
             outcome_reason=reason,
             message=None if is_completed else _text(outcome.get("message")),
             error_type=None if is_completed else _text(outcome.get("exception_type") or outcome.get("exception_class")),
-            response_payload=outcome.get("output") if is_completed else None,
+            response_payload=writer.run.output if is_completed else None,
         )
     )
 

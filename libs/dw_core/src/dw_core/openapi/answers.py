@@ -10,6 +10,20 @@ from dw_core.routes.route import Plane, Route
 _BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
 
 
+REFERENCE_REFUSALS = frozenset(
+    (
+        "external_payload_expired",
+        "external_payload_integrity_failed",
+        "external_payload_integrity_mismatch",
+        "external_payload_not_found",
+        "external_payload_oversized",
+        "external_payload_storage_unavailable",
+        "external_payload_unsupported",
+    )
+)
+"""Why a body with references to external payloads is refused, whatever the route."""
+
+
 def successes_of(route: Route) -> tuple[int, ...]:
     """The statuses of a route's answers that are no refusals; 409 and 503 answers that carry a whole document too."""
     return SUCCESSES.get(route.name, (200,))
@@ -39,6 +53,8 @@ def gate_reasons(route: Route) -> frozenset[str]:
         found |= {failure, "backend_unavailable", "topology_role_unavailable"}
     if route.method in _BODY_METHODS or route.request is not None:
         found |= {"malformed_json", "unsupported_media_type"}
+        if route.plane is not Plane.DISCOVERY and route.body_media_type == "application/json":
+            found |= REFERENCE_REFUSALS
     if route.principals:
         found |= {"unauthorized", "forbidden", "server_error"}
     if route.version_gate:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from dw_core.openapi.answers import statuses_of, successes_of
-from dw_core.openapi.parameters import PARAMETERS, QueryParameter
+from dw_core.openapi.parameters import HEADERS, PARAMETERS, QueryParameter
 from dw_core.protocol.versions import CONTROL_PLANE_VERSION, WORKER_PROTOCOL_VERSION
 from dw_core.routes.route import Plane, Route
 
@@ -85,6 +85,9 @@ def _operation(route: Route) -> dict[str, Any]:
             "required": _has_required_field(route.request),
             "content": {"application/json": {"schema": {"$ref": reference}}},
         }
+    elif route.body_media_type != "application/json":
+        content = {route.body_media_type: {"schema": {"type": "string", "contentMediaType": route.body_media_type}}}
+        operation["requestBody"] = {"required": True, "content": content}
     return operation
 
 
@@ -102,6 +105,10 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
         found.append({"name": header, "in": "header", "required": True, "schema": {"type": "string", "const": version}})
     if route.namespace_gate:
         found.append({"name": "X-Namespace", "in": "header", "schema": {"type": "string", "default": "default"}})
+    found += [
+        {"name": name, "in": "header", "required": True, "schema": schema}
+        for name, schema in HEADERS.get(route.name, ())
+    ]
     return found + [_query_parameter(parameter) for parameter in PARAMETERS.get(route.name, ())]
 
 

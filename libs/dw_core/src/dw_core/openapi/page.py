@@ -46,19 +46,25 @@ def _operation(path: str, method: str, operation: dict[str, Any], schemas: dict[
         _table("Parameters", [(p["name"], p["in"], _type(p["schema"])) for p in operation["parameters"]]),
     ]
     if "requestBody" in operation:
-        reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
-        schema = schemas[reference.rpartition("/")[2]]
-        required = set(schema.get("required", ()))
-        rows = [
-            (name, "required" if name in required else "optional", _type(member))
-            for name, member in schema.get("properties", {}).items()
-        ]
-        parts.append(_table("Body", rows))
+        parts.append(_table("Body", _body(operation["requestBody"]["content"], schemas)))
     answers = [
         (status, answer["description"].replace("`", ""), "") for status, answer in operation["responses"].items()
     ]
     parts.append(_table("Answers", answers))
     return "".join(parts) + "</details>"
+
+
+def _body(content: dict[str, Any], schemas: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """The members of a JSON body, or one row for bytes."""
+    ((media_type, described),) = content.items()
+    if "$ref" not in described["schema"]:
+        return [(media_type, "required", "bytes")]
+    schema = schemas[described["schema"]["$ref"].rpartition("/")[2]]
+    required = set(schema.get("required", ()))
+    return [
+        (name, "required" if name in required else "optional", _type(member))
+        for name, member in schema.get("properties", {}).items()
+    ]
 
 
 def _table(title: str, rows: list[tuple[str, str, str]]) -> str:

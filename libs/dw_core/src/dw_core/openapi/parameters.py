@@ -6,6 +6,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from dw_core.payloads.codec import CODEC
+from dw_core.payloads.transport import CODEC_HEADER, SHA256_HEADER, SIZE_HEADER
+
 
 class QueryParameter(msgspec.Struct, frozen=True, kw_only=True):
     """One query parameter. ``choices`` are its values when they are a closed set; bounds are for integers."""
@@ -73,6 +76,7 @@ PARAMETERS: dict[str, tuple[QueryParameter, ...]] = {
     ),
     "system_activity_timeouts": (_LIMIT,),
     "system_retention": (_LIMIT,),
+    "system_external_payload_cleanup": (_LIMIT,),
     "system_audit": (
         *paged(1000),
         QueryParameter(name="subject", summary="Who has given the command."),
@@ -85,3 +89,14 @@ PARAMETERS: dict[str, tuple[QueryParameter, ...]] = {
     ),
 }
 """By route name."""
+
+_PAYLOAD: tuple[tuple[str, dict[str, Any]], ...] = (
+    (CODEC_HEADER, {"type": "string", "const": CODEC}),
+    (SIZE_HEADER, {"type": "integer", "minimum": 0}),
+    (SHA256_HEADER, {"type": "string", "pattern": "^[a-f0-9]{64}$"}),
+)
+HEADERS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
+    "external_payload_upload": _PAYLOAD,
+    "external_payload_fetch": _PAYLOAD,
+}
+"""Request headers with their JSON Schemas, by route name; those of the gates are not among them."""

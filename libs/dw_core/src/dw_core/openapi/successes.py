@@ -5,6 +5,7 @@ from __future__ import annotations
 SUCCESSES: dict[str, tuple[int, ...]] = {
     "activity_start": (201,),
     "bridge_webhook": (200, 202, 401, 422),
+    "external_payload_upload": (201,),
     "health": (200, 503),
     "livez": (200, 503),
     "message_stream_append": (200, 202),

@@ -4,25 +4,50 @@ from __future__ import annotations
 
 from typing import Any
 
-from dw_core.payloads.codec import CODEC, from_json
+import msgspec
+
+from dw_core.payloads.codec import CODEC, from_json, to_json
 from dw_core.payloads.errors import PayloadError
 from dw_core.payloads.frame import check_frame
+from dw_core.payloads.references import RUNTIME, STORAGE, is_external, read_reference, stored
 
-_REFERENCES = ("external_storage", "external_payload")
+_REFERENCES = (STORAGE, RUNTIME)
 _ENVELOPES = tuple(frozenset({"codec", body}) for body in ("blob", *_REFERENCES))
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def envelope(blob: str) -> dict[str, str]:
-    """The envelope in which a blob is sent out (worker-plane §5.1)."""
-    return {"codec": CODEC, "blob": blob}
+def envelope(payload: str) -> dict[str, Any]:
+    """The envelope in which a stored payload, a blob or a reference, is sent out (worker-plane §5.1-5.3)."""
+    if is_external(payload):
+        return {"codec": CODEC, **_decode(payload)}
+    return {"codec": CODEC, "blob": payload}
 
 
-def read_envelope(value: Any, *, default_codec: str | None = CODEC) -> str | None:
-    """The blob of a payload position of a command or a result, unchanged, or None when there is no payload.
+def bare(payload: str) -> str | dict[str, Any]:
+    """A stored payload as it stands in an event with its codec beside it: the blob alone, or a reference's envelope."""
+    return envelope(payload) if is_external(payload) else payload
 
-    ``value`` is None, a bare base64 string of ``default_codec`` (the codec named beside it), or ``{codec, blob}``.
-    Raises :class:`PayloadError`: ``unsupported_payload_codec`` for another codec, ``external_payload_unsupported``
-    for a reference to external storage, ``invalid_payload_framing`` for anything else (worker-plane §5.1).
+
+def inline_json(payload: str) -> Any:
+    """The value of a blob as JSON can show it, else None; also for a reference, which stands beside it."""
+    return None if is_external(payload) else to_json(payload)
+
+
+def payload_of(given: str | dict[str, Any]) -> str:
+    """The stored form of what :func:`bare` or :func:`envelope` has made of a reference; a blob is one already."""
+    if isinstance(given, str):
+        return given
+    return msgspec.json.encode({kind: members for kind, members in given.items() if kind != "codec"}).decode()
+
+
+def read_envelope(value: Any, *, default_codec: str | None = CODEC, takes_references: bool = True) -> str | None:
+    """The stored form of a payload position of a command or a result, or None when there is no payload.
+
+    ``value`` is None, a bare base64 string of ``default_codec`` (the codec named beside it), ``{codec, blob}``, whose
+    bytes are not changed, or an envelope with a reference. That the reference names what the caller may use has been
+    verified where the request came in; ``takes_references`` False is for payloads that came another way. Raises
+    :class:`PayloadError`: ``unsupported_payload_codec`` for another codec, ``external_payload_unsupported`` for a
+    reference that is malformed or not taken, ``invalid_payload_framing`` for anything else (worker-plane §5.1-5.3).
     """
     if value is None:
         return None
@@ -33,10 +58,12 @@ def read_envelope(value: Any, *, default_codec: str | None = CODEC) -> str | Non
     if not isinstance(value, dict) or "codec" not in value:
         raise PayloadError("invalid_payload_framing", "A payload is a base64 string or an object of codec and blob.")
     _require_codec(value["codec"])
-    for reference in _REFERENCES:
-        if reference in value:
-            message = "External payload storage is not configured for this namespace."
-            raise PayloadError("external_payload_unsupported", message, reference)
+    for kind in _REFERENCES:
+        if kind in value:
+            if not takes_references or value.keys() != {"codec", kind}:
+                message = "A reference to an external payload is not taken here, or it is not alone in its envelope."
+                raise PayloadError("external_payload_unsupported", message, kind)
+            return stored(read_reference(kind, value[kind]))
     if value.keys() != {"codec", "blob"}:
         raise PayloadError("invalid_payload_framing", "A payload envelope has exactly the members codec and blob.")
     blob = value["blob"]

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import hashlib
 
+from dw_core.payloads.references import RuntimeReference, reference_of
 
-def blob_fingerprint(blob: str) -> str:
-    """The SHA-256 of a blob's text, in hex."""
-    return hashlib.sha256(blob.encode()).hexdigest()
+
+def blob_fingerprint(payload: str) -> str:
+    """The SHA-256 of a payload's text, in hex; the same whether it is sent inline or through the byte transport."""
+    reference = reference_of(payload)
+    if isinstance(reference, RuntimeReference):
+        return reference.sha256
+    return hashlib.sha256(payload.encode()).hexdigest()

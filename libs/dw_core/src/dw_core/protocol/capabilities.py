@@ -105,6 +105,7 @@ def server_capabilities(options: CapabilityOptions | None = None) -> dict[str, A
         "worker_sessions": worker_sessions(),
         "worker_session_verbs": list(VERBS),
         "cooperative_cancellation": True,
+        "runtime_external_payload_transport": True,
         "activity_cancellation_acknowledgement": True,
         **_recorded_in_history(),
         **_not_yet(),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dw_core.payloads.codec import to_json
-from dw_core.payloads.envelope import envelope
+from dw_core.payloads.envelope import envelope, inline_json
 from dw_core.protocol.problems import Problem
 from dw_core.queries.task import QueryFailed
 
@@ -14,8 +13,11 @@ BAD_ARGUMENTS = "invalid_query_arguments"
 
 
 def answer_members(blob: str) -> dict[str, Any]:
-    """``result`` as JSON, null when JSON cannot show it, and ``result_envelope`` with the worker's bytes."""
-    return {"result": to_json(blob), "result_envelope": envelope(blob)}
+    """``result`` as JSON, null when JSON cannot show it, and ``result_envelope`` with the worker's bytes.
+
+    An answer that the worker has put elsewhere is given as its reference, for the client to fetch.
+    """
+    return {"result": inline_json(blob), "result_envelope": envelope(blob)}
 
 
 def worker_refusal(failed: QueryFailed) -> Problem:

@@ -24,6 +24,9 @@ def control(
     version: bool = True,
     is_poll: bool = False,
     request: type[msgspec.Struct] | None = None,
+    media_type: str = "application/json",
+    body_media_type: str = "application/json",
+    also_hosted_by: tuple[str, ...] = (),
 ) -> Route:
     """A route that needs the roles ``api_ingress`` and ``control_plane`` (topology §1.5).
 
@@ -43,4 +46,7 @@ def control(
         is_poll=is_poll,
         request=request,
         summary=summary,
+        media_type=media_type,
+        body_media_type=body_media_type,
+        also_hosted_by=also_hosted_by,
     )

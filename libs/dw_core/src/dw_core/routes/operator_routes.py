@@ -30,9 +30,11 @@ from dw_core.protocol.requests_services import (
     ServiceCallCancel,
     ServiceCreate,
 )
+from dw_core.protocol.requests_storage import ExternalStorageSet, PayloadCleanupPass, StorageTest
 from dw_core.routes.control import ADMINS, ANYONE_AUTHENTICATED, control
 from dw_core.routes.route import Route
 
+BYTES = "application/octet-stream"
 _NAMESPACE = "/api/namespaces/{namespace}"
 _ENDPOINTS = "/api/service-endpoints"
 _ENDPOINT = f"{_ENDPOINTS}/{{endpoint_name}}"
@@ -71,8 +73,11 @@ NAMESPACES = (
         "Set the payload storage policy",
         principals=ADMINS,
         namespace=False,
+        request=ExternalStorageSet,
     ),
-    control("POST", "/api/storage/test", "storage_test", "Try the payload storage", principals=ADMINS),
+    control(
+        "POST", "/api/storage/test", "storage_test", "Try the payload storage", principals=ADMINS, request=StorageTest
+    ),
 )
 
 
@@ -187,7 +192,13 @@ SYSTEM = (
     _system("POST", "retention/pass", "retention_pass", "Prune expired runs", RetentionPass),
     control("GET", "/api/system/audit", "system_audit", "Read the audit trail", principals=ADMINS, namespace=False),
     _system("GET", "external-payload-cleanup", "external_payload_cleanup", "Show payloads that may be removed"),
-    _system("POST", "external-payload-cleanup/pass", "external_payload_cleanup_pass", "Remove unreferenced payloads"),
+    _system(
+        "POST",
+        "external-payload-cleanup/pass",
+        "external_payload_cleanup_pass",
+        "Remove unreferenced payloads",
+        PayloadCleanupPass,
+    ),
 )
 
 BYTE_TRANSPORT = (
@@ -198,6 +209,8 @@ BYTE_TRANSPORT = (
         "Upload payload bytes",
         principals=ANYONE_AUTHENTICATED,
         version=False,
+        body_media_type=BYTES,
+        also_hosted_by=("matching",),
     ),
     control(
         "GET",
@@ -206,6 +219,8 @@ BYTE_TRANSPORT = (
         "Fetch payload bytes",
         principals=ANYONE_AUTHENTICATED,
         version=False,
+        media_type=BYTES,
+        also_hosted_by=("matching",),
     ),
 )
 

@@ -23,7 +23,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     ``operation`` is the control-plane operation of the nested ``control_plane`` envelope, or None for routes that
     carry only the header (control-plane §6.3). ``principals`` are the roles of a principal that may call it
     (empty: public). ``required_roles`` are the topology roles a node needs (architecture §3), in declaration order.
-    ``media_type`` is that of its answers.
+    A node with one of ``also_hosted_by`` hosts it as well. ``media_type`` is that of its answers, ``body_media_type``
+    that of its body.
     ``request`` is the msgspec struct of the JSON body, or None when the route takes none.
     """
 
@@ -41,3 +42,5 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     request: type[msgspec.Struct] | None = None
     summary: str = ""
     media_type: str = "application/json"
+    body_media_type: str = "application/json"
+    also_hosted_by: tuple[str, ...] = ()

@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from dw_core.payloads.codec import to_json
-from dw_core.payloads.envelope import envelope
+from dw_core.payloads.envelope import envelope, inline_json
 from dw_core.protocol.timestamps import wire_time
 from dw_core.services.policies import POLICIES
 from dw_core.services.rows import RESOLVED_KINDS, Endpoint, Operation, ServiceCall
@@ -55,7 +54,7 @@ def call_document(call: ServiceCall) -> dict[str, Any]:
             msgspec.structs.asdict(tried) | {"closed_at": wire_time(tried.closed_at)} for tried in call.attempts
         ],
         "retry_attempt_count": max(len(call.attempts) - 1, 0),
-        "result": None if call.response_payload is None else to_json(call.response_payload),
+        "result": None if call.response_payload is None else inline_json(call.response_payload),
         "result_envelope": None if call.response_payload is None else envelope(call.response_payload),
         "failure_message": call.message if call.status == "failed" else None,
         "handler": call.handler_binding,

@@ -99,7 +99,7 @@ def read_answer(call: ServiceCall, status: int, body: bytes) -> Served:
     result = document.get("result")
     payload = result.get("payload") if isinstance(result, dict) else None
     try:
-        return Served(outcome="completed", response_payload=read_envelope(payload) or NULL_BLOB)
+        return Served(outcome="completed", response_payload=read_envelope(payload, takes_references=False) or NULL_BLOB)
     except PayloadError as wrong:
         return failed("UnsupportedPayload", wrong.message)
 

@@ -27,7 +27,9 @@ class KeysUnknown(Exception):
 
 
 class Authenticator(Protocol):
-    """Turns a credential into a grant."""
+    """Turns a credential into a grant. Unless it ``reads_body``, the headers are all it needs."""
+
+    reads_body: bool
 
     def authenticate(self, headers: Mapping[bytes, bytes], body: bytes) -> Grant:
         """The caller's grant. Raises ``unauthorized`` (401), or ``server_error`` (500) when misconfigured."""
@@ -41,6 +43,8 @@ class Authenticator(Protocol):
 
 class Unchanging:
     """A driver whose secrets are those of the configuration."""
+
+    reads_body = False
 
     async def refresh(self) -> None:
         """There is nothing to learn."""
@@ -81,6 +85,8 @@ class TokenAuthenticator(Unchanging):
 
 class SignatureAuthenticator(Unchanging):
     """Driver ``signature``: ``X-Signature`` is the lower-case hex HMAC-SHA256 of the raw request body."""
+
+    reads_body = True
 
     def __init__(self, secrets: tuple[Secret, ...]) -> None:
         self._secrets = secrets

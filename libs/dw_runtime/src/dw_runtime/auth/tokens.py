@@ -45,6 +45,8 @@ class ClaimRules(msgspec.Struct, frozen=True, kw_only=True):
 class JwtAuthenticator:
     """Checks signature, issuer, audience and time of a token, and turns its claims into a grant."""
 
+    reads_body = False
+
     def __init__(self, rules: ClaimRules, keys: SigningKeys) -> None:
         self.keys = keys
         self._rules = rules

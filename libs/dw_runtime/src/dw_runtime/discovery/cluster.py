@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
 import psycopg
 import structlog
@@ -28,9 +29,19 @@ NAMESPACES_CACHED_MAX: Final = 64
 
 
 class ClusterParts:
-    """Gives the dynamic parts of cluster info for a namespace; with the database down, blocked ones and no error."""
+    """Gives the dynamic parts of cluster info for a namespace; with the database down, blocked ones and no error.
 
-    def __init__(self, store: StoreProbe, namespaces: Namespaces, readiness: Readiness) -> None:
+    ``payload_storage`` describes where a namespace keeps large payloads, None where it does not.
+    """
+
+    def __init__(
+        self,
+        store: StoreProbe,
+        namespaces: Namespaces,
+        readiness: Readiness,
+        payload_storage: Callable[[str], Awaitable[dict[str, Any] | None]] | None = None,
+    ) -> None:
+        self._payload_storage = payload_storage
         self._store = store
         self._namespaces = namespaces
         self._readiness = readiness
@@ -60,6 +71,7 @@ class ClusterParts:
             async with asyncio.timeout(SNAPSHOT_TIMEOUT_SECONDS):
                 exists = await self._namespaces.exists(namespace)
                 snapshot = await self._store.snapshot(namespace)
+                storage = None if self._payload_storage is None else await self._payload_storage(namespace)
         except (psycopg.Error, OSError, TimeoutError) as error:
             log.warning("cluster.snapshot_failed", namespace=namespace, error=type(error).__name__)
             return self._blocked(namespace, ("database",))
@@ -67,7 +79,7 @@ class ClusterParts:
             coordination_health=evaluated_health(snapshot.counters, self._matching, generated_at=self._now()),
             worker_fleet=worker_fleet(namespace, snapshot.workers),
             task_repair=task_repair(snapshot.repair),
-            namespace={"name": namespace} if exists else None,
+            namespace=_namespace(namespace, storage) if exists else None,
         )
 
     def _blocked(self, namespace: str, blocked_by: tuple[str, ...]) -> DynamicParts:
@@ -76,3 +88,8 @@ class ClusterParts:
             worker_fleet=worker_fleet(namespace, []),
             task_repair=task_repair(),
         )
+
+
+def _namespace(name: str, storage: dict[str, Any] | None) -> dict[str, Any]:
+    """Where nothing is kept elsewhere nothing is said of it: a client takes any object for a promise."""
+    return {"name": name} if storage is None else {"name": name, "external_payload_storage": storage}

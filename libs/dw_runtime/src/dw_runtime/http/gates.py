@@ -65,6 +65,8 @@ def namespace_forbidden(principal: Principal, route: Route) -> Problem:
 
 def missing_roles(placement: Placement, route: Route) -> Sequence[str]:
     """The topology roles that ``route`` needs and this node lacks, in the route's order."""
+    if any(role in placement.roles for role in route.also_hosted_by):
+        return []
     return [role for role in route.required_roles if role not in placement.roles]
 
 

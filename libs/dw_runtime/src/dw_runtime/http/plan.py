@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from dw_core.payloads.transport import transport_problem
 from dw_core.protocol.problems import Problem
 from dw_core.routes.route import Plane, Route
 from dw_core.topology.placement import Placement
@@ -91,7 +93,17 @@ _IDENTITY_REASONS: Final = frozenset({"unauthorized", "forbidden"})
 class RoutePlan(ResponsePlan):
     """A route with its decoder, its handler on this node, and whether the node hosts it."""
 
-    __slots__ = ("decoder", "handler", "is_counted", "is_hosted", "is_worker", "principals", "route", "takes_json")
+    __slots__ = (
+        "carries_bytes",
+        "decoder",
+        "handler",
+        "is_counted",
+        "is_hosted",
+        "is_worker",
+        "principals",
+        "route",
+        "takes_json",
+    )
 
     def __init__(
         self, route: Route, placement: Placement, handler: Handler | None, *, capabilities: bytes, observe: Observe
@@ -109,10 +121,16 @@ class RoutePlan(ResponsePlan):
         self.is_worker = route.plane is Plane.WORKER
         self.principals = route.principals
         # The byte transport is the one control family without a version gate; its bodies are not JSON.
-        carries_bytes = route.plane is Plane.CONTROL and not route.version_gate
+        self.carries_bytes = route.plane is Plane.CONTROL and not route.version_gate
         takes_body = route.method in _BODY_METHODS or route.request is not None
-        self.takes_json = takes_body and not carries_bytes
+        self.takes_json = takes_body and not self.carries_bytes
         self.decoder = BodyDecoder(route.request, is_strict=route.plane is Plane.CONTROL)
         # Polls wait by design, and workers are held back by the caps of their queues.
         self.is_counted = route.plane is Plane.CONTROL and route.namespace_gate and not route.is_poll
         self.is_hosted = not missing_roles(placement, route)
+        if self.carries_bytes:
+            self.compression_min_bytes = sys.maxsize
+
+    def refuse(self, problem: Problem, params: Mapping[str, str] = _NO_PARAMS, headers: HeaderPairs = ()) -> Response:
+        """Like that of the plane; the byte transport has refusals of its own form."""
+        return super().refuse(transport_problem(problem) if self.carries_bytes else problem, params, headers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Final
 from urllib.parse import quote
@@ -39,6 +39,9 @@ from dw_runtime.http.plan import Observe, Response, ResponsePlan, RoutePlan
 from dw_runtime.http.version_gates import check_control_version, worker_minor
 from dw_runtime.telemetry.context import bind_request
 
+CheckReferences = Callable[[Route, Mapping[str, str], str, bytes], Awaitable[bytes | None]]
+"""Checks the references to external payloads in a JSON body: given the route and its parameters, the namespace and the
+bytes, it gives the bytes to use in their place, or None to keep them. Raises ``Problem``."""
 Match = Callable[[str, str], Matched | NotFound | MethodNotAllowed]
 Scope = Mapping[str, Any]
 Send = Callable[[dict[str, Any]], Any]
@@ -55,11 +58,13 @@ _CLOSE: Final = ((b"connection", b"close"),)
 
 
 class ShellSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operator may set: ``max_body_bytes`` is ``DW_MAX_PAYLOAD_BYTES``; seconds are wall clock;
+    """What an operator may set: ``max_body_bytes`` is ``DW_MAX_PAYLOAD_BYTES``, ``payload_bytes_max`` that of the byte
+    transport; seconds are wall clock;
     ``trusts_forwarded`` whether a gateway tells who has called (``DW_TRUST_FORWARDED_ATTRIBUTION_HEADERS``)."""
 
     default_namespace: str = "default"
     max_body_bytes: int = 2_097_152
+    payload_bytes_max: int = 67_108_864
     compression_enabled: bool = True
     slow_request_seconds: float = 2.0
     trusts_forwarded: bool = False
@@ -71,7 +76,7 @@ class Shell:
 
     ``routes`` and ``match`` are the catalogue; ``handlers`` the handlers of the roles this process hosts, by route
     name; ``capabilities`` the encoded ``server_capabilities`` object; ``observer`` gives the recorder of a route's
-    latency by route name.
+    latency by route name. ``check_references`` is asked about every body, see :data:`CheckReferences`.
     """
 
     def __init__(
@@ -87,6 +92,7 @@ class Shell:
         capabilities: bytes,
         observer: Callable[[str], Observe],
         settings: ShellSettings,
+        check_references: CheckReferences | None = None,
     ) -> None:
         self.draining = asyncio.Event()
         self.in_flight = 0
@@ -96,6 +102,7 @@ class Shell:
         self._gate = gate
         self._namespaces = namespaces
         self._settings = settings
+        self._check_references = check_references
         self._admission = RequestAdmission(settings.request_limits)
         self._idle = asyncio.Event()
         self._plans = {
@@ -168,8 +175,10 @@ class Shell:
         """The body guard, the other gates, the handler; every way out is a response."""
         body: Any = None
         try:
-            raw = await read_body(receive, headers, self._settings.max_body_bytes) if has_body(headers) else b""
+            raw = await self._read(plan, headers, receive) if has_body(headers) else b""
             invalid: Invalid | None = None
+            if plan.carries_bytes:
+                body = raw
             if plan.takes_json:
                 if raw:
                     check_media_type(headers)
@@ -182,6 +191,11 @@ class Shell:
             query, namespace = await self._admit(plan, params, scope, headers, ident, principal)
             if invalid is not None:
                 raise invalid
+            if plan.takes_json and raw and self._check_references is not None:
+                replaced = await self._check_references(plan.route, params, namespace, raw)
+                if replaced is not None:
+                    body, invalid = plan.decoder.decode(replaced)
+                    assert invalid is None, "a payload has taken the place of its reference"
             if plan.handler is None:
                 raise Problem("not_implemented", "This server does not implement this endpoint yet.")
             call = Call(
@@ -216,6 +230,18 @@ class Shell:
             error_id = new_error_id()
             log.exception("request.failed", route=plan.route.name, request_id=ident, error_id=error_id)
             return plan.refuse(internal_error(plan.plane, error_id), params)
+
+    async def _read(self, plan: RoutePlan, headers: RawHeaders, receive: Receive) -> bytes:
+        """The body. What may be large is read only from somebody who is known, if headers tell who that is."""
+        if not plan.carries_bytes:
+            return await read_body(receive, headers, self._settings.max_body_bytes)
+        if not self._authenticator.reads_body:
+            try:
+                self._identify(plan, headers, b"")
+            except KeysUnknown:
+                await self._authenticator.refresh()
+                self._identify_again(plan, headers, b"")
+        return await read_body(receive, headers, self._settings.payload_bytes_max)
 
     def _identify(self, plan: RoutePlan, headers: RawHeaders, raw: bytes) -> tuple[Principal, int]:
         """Authentication, the role of the principal, the protocol version: gates 1 to 3. Public routes ask nobody."""

@@ -49,6 +49,7 @@ def core_limits(settings: Settings) -> Limits:
         history_warning_fan_out=budget.fan_out_warning,
         history_events_max=budget.events_max,
         external_payload_max_bytes=settings.external_payloads.bytes_max,
+        external_payload_expiry_seconds=settings.external_payloads.upload_expiry_seconds,
     )
 
 

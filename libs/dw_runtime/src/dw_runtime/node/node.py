@@ -33,6 +33,9 @@ from dw_runtime.http.application import Application
 from dw_runtime.http.call import Handlers
 from dw_runtime.http.shell import Shell, ShellSettings
 from dw_runtime.node.limits import auth_settings, capability_options, claim_rules, core_limits, discovery_limits
+from dw_runtime.payloads.build import build_payloads
+from dw_runtime.payloads.checks import ReferenceCheck
+from dw_runtime.payloads.handlers import transport_handlers
 from dw_runtime.process.background import Background
 from dw_runtime.pump.claims import Waiters
 from dw_runtime.pump.pump import Pump
@@ -88,6 +91,7 @@ class Node:
         if settings.stores.redis_url is not None:
             self._redis = redis.Redis.from_url(settings.stores.redis_url, socket_connect_timeout=0.5)
             self.bus = RedisBus(settings.stores.redis_url, self.metrics, on_wake=self._hear, on_reset=on_reset)
+        self.payloads = build_payloads(settings, self.database, self.metrics, self.limits, new_id)
         self._on_wake = on_wake
         self._listeners: dict[WakeKey, Callable[[], None]] = {}
         self.waiters = None if waiters is None else waiters(self.metrics)
@@ -181,12 +185,16 @@ class Node:
             limits=self.limits,
             compression=settings.protocol.compression_enabled,
         )
-        parts = ClusterParts(PostgresProbe(self.database, settings), namespaces, readiness)
+        parts = ClusterParts(PostgresProbe(self.database, settings), namespaces, readiness, self.payloads.described)
         shell = Shell(
             routes=ROUTES,
             match=match,
             placement=self.placement,
-            handlers={**discovery_handlers(readiness, parts, static, self._dead_loops), **handlers},
+            handlers={
+                **discovery_handlers(readiness, parts, static, self._dead_loops),
+                **transport_handlers(self.payloads),
+                **handlers,
+            },
             authenticator=authenticator,
             gate=readiness,
             namespaces=namespaces,
@@ -195,6 +203,7 @@ class Node:
             settings=ShellSettings(
                 default_namespace=settings.topology.default_namespace,
                 max_body_bytes=self.limits.max_payload_bytes,
+                payload_bytes_max=self.limits.external_payload_max_bytes,
                 compression_enabled=settings.protocol.compression_enabled,
                 request_limits=RequestLimits(
                     per_minute=settings.admission.namespace_requests_per_minute,
@@ -202,6 +211,7 @@ class Node:
                 ),
                 trusts_forwarded=settings.auth.trust_forwarded_attribution_headers,
             ),
+            check_references=ReferenceCheck(self.payloads, inlined_bytes_max=self.limits.payload_size_bytes),
         )
         self.metrics.requests_in_flight.set_function(lambda: float(shell.in_flight))
         self.shell = shell

@@ -126,8 +126,21 @@ class ExternalPayloads(msgspec.Struct, frozen=True, kw_only=True):
         int, Var("DW_EXTERNAL_PAYLOAD_REQUEST_TIMEOUT", "Wait for the payload store.", "seconds", minimum=1)
     ] = 30
     upload_expiry_seconds: Annotated[
-        int, Var("DW_EXTERNAL_PAYLOAD_UPLOAD_EXPIRY", "How long an unfinished upload is kept.", "seconds", minimum=1)
+        int,
+        Var("DW_EXTERNAL_PAYLOAD_UPLOAD_EXPIRY", "How long a payload is kept that no run uses.", "seconds", minimum=1),
     ] = 3600
+    local_root: Annotated[
+        str | None,
+        Var("DW_EXTERNAL_PAYLOAD_LOCAL_ROOT", "Folder that the driver local may use; without it there is none."),
+    ] = None
+    disks: Annotated[
+        str | None,
+        Var(
+            "DW_EXTERNAL_PAYLOAD_DISKS",
+            "JSON object of the disks that policies may name, with the credentials of each.",
+            is_secret=True,
+        ),
+    ] = None
     executor_config_path: Annotated[
         str | None, Var("DW_EXTERNAL_EXECUTOR_CONFIG_PATH", "File that configures external executors.")
     ] = None

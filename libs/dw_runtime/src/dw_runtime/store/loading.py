@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -27,40 +26,22 @@ from dw_core.engine.inputs import (
     TimeOutRun,
     WorkflowTaskInput,
 )
-from dw_core.engine.rows import AttributeType, Details, Metadata, Run, Task, TaskState
+from dw_core.engine.rows import Run, Task, TaskState
 from dw_core.engine.run_rows import (
-    Activity,
     Attempt,
-    ChildCall,
     Command,
-    Delivery,
-    Group,
-    InboxEvent,
     Receipt,
-    Timer,
-    VersionMarker,
 )
 from dw_core.engine.selections import selection_path
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.transition import Transition
-from dw_core.engine.update_rows import OfferedContract, Update
 from dw_core.limits import COMMAND_CONTRACT_SILENCE_SECONDS
 from dw_core.sessions.session import Session
-from dw_core.workers.routing import QueueRoutes
 from dw_runtime.store.encoding import encode_rows
-from dw_runtime.store.link import Call, Rows, Transaction
+from dw_runtime.store.filling import InstanceKey, fill, fill_contracts, fill_metadata, fill_routes
+from dw_runtime.store.link import Call, Transaction
 from dw_runtime.store.loading_streams import fill_streams, stream_calls
 from dw_runtime.store.services import load_services
-
-InstanceKey = tuple[str, str]
-
-
-class RecordedContract(msgspec.Struct, frozen=True):
-    """The command contract that a run declared at its start."""
-
-    run_id: str
-    contract: dict[str, Any]
-
 
 _NAMES_A_TASK = (ActivityInput, SweepTask, ReleaseClaim, ClaimTask)
 
@@ -68,23 +49,9 @@ _decode_runs = msgspec.json.Decoder(list[Run]).decode
 _decode_time = msgspec.json.Decoder(datetime).decode
 _decode_texts = msgspec.json.Decoder(list[str]).decode
 _decode_tasks = msgspec.json.Decoder(list[Task]).decode
-_decode_activities = msgspec.json.Decoder(list[Activity]).decode
-_decode_timers = msgspec.json.Decoder(list[Timer]).decode
-_decode_children = msgspec.json.Decoder(list[ChildCall]).decode
-_decode_deliveries = msgspec.json.Decoder(list[Delivery]).decode
-_decode_details = msgspec.json.Decoder(list[Details]).decode
-_decode_groups = msgspec.json.Decoder(list[Group]).decode
-_decode_markers = msgspec.json.Decoder(list[VersionMarker]).decode
-_decode_inbox = msgspec.json.Decoder(list[InboxEvent]).decode
-_decode_updates = msgspec.json.Decoder(list[Update]).decode
-_decode_contracts = msgspec.json.Decoder(list[RecordedContract]).decode
-_decode_offered = msgspec.json.Decoder(list[OfferedContract]).decode
 _decode_commands = msgspec.json.Decoder(list[Command]).decode
 _decode_receipts = msgspec.json.Decoder(list[Receipt]).decode
 _decode_attempts = msgspec.json.Decoder(list[Attempt]).decode
-_decode_metadata = msgspec.json.Decoder(list[Metadata]).decode
-_decode_types = msgspec.json.Decoder(list[AttributeType]).decode
-_decode_routes = msgspec.json.Decoder(list[QueueRoutes]).decode
 _decode_session = msgspec.json.Decoder(Session).decode
 
 
@@ -146,25 +113,11 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
             str(COMMAND_CONTRACT_SILENCE_SECONDS),
         ),
     ]
-    updates = [i for i in batch if isinstance(i, CompleteWorkflowTask) and i.parsed and i.parsed.updates_metadata]
-    if updates:
-        calls.append(_metadata_call(updates))
-    starts = [i for i in batch if isinstance(i, StartWorkflow)]
-    if starts:
-        queues = {(start.namespace, start.queue) for start in starts}
-        named_queues = encode_rows({"namespace": namespace, "queue": queue} for namespace, queue in queues)
-        calls.append(("read_routes", named_queues, str(COMMAND_CONTRACT_SILENCE_SECONDS)))
-    reports = [i for i in batch if isinstance(i, HeartbeatActivity | CheckActivity)]
-    if reports:
-        named_tasks = encode_rows({"run_id": i.run_id, "task_number": i.task_number} for i in reports)
-        calls.append(("read_attempt_sessions", named_tasks))
+    rare = _rare_calls(batch)
     streams = stream_calls(batch)
-    calls += streams
-    found = await transaction.ask(calls)
-    found, in_streams = found[: len(calls) - len(streams)], found[len(calls) - len(streams) :]
-    sessions = found.pop() if reports else ()
-    routes = found.pop() if starts else ()
-    metadata = found.pop() if updates else ()
+    found = await transaction.ask([*calls, *rare, *streams])
+    found, in_rare, in_streams = found[: len(calls)], found[len(calls) :], found[len(calls) + len(rare) :]
+    rare_rows = {name: rows for (name, *_), rows in zip(rare, in_rare, strict=False)}
     *_, ((runs,),), ((now, *parts, contracts, offered, kept, repeated),) = found
     by_run = {change.run_id: Snapshot() for change in batch if isinstance(change, RunInput)}
     by_instance: dict[InstanceKey, Snapshot] = {}
@@ -174,14 +127,14 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
         by_instance[run.namespace, run.workflow_id] = snapshot
     for key in keys:
         by_instance.setdefault(key, Snapshot())
-    _fill(by_run, parts)
-    _fill_metadata(by_run, metadata)
+    fill(by_run, parts)
+    fill_metadata(by_run, rare_rows.get("read_metadata", ()))
     fill_streams([*by_instance.values(), *by_run.values()], streams, in_streams)
-    for run_id, session in sessions:
+    for run_id, session in rare_rows.get("read_attempt_sessions", ()):
         known = _decode_session(session or b"")
         by_run[(run_id or b"").decode()].sessions[known.session_id] = known
-    _fill_contracts(by_run, by_instance, contracts, offered)
-    _fill_routes(by_instance, routes)
+    fill_contracts(by_run, by_instance, contracts, offered)
+    fill_routes(by_instance, rare_rows.get("read_routes", ()))
     for command in _decode_commands(kept or b"[]"):
         snapshot = by_instance[command.namespace, command.workflow_id]
         if snapshot.run is not None:
@@ -191,6 +144,23 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
     await load_services(transaction, batch, by_run, by_instance)
     assert now is not None, "read_related always tells the time"
     return Loaded(_decode_time(now), by_run, by_instance, _decode_texts(repeated or b"[]"))
+
+
+def _rare_calls(batch: Sequence[Input]) -> list[Call]:
+    """The statements that only batches with certain inputs need."""
+    calls: list[Call] = []
+    updates = [i for i in batch if isinstance(i, CompleteWorkflowTask) and i.parsed and i.parsed.updates_metadata]
+    if updates:
+        calls.append(_metadata_call(updates))
+    queues = {(change.namespace, change.queue) for change in batch if isinstance(change, StartWorkflow)}
+    if queues:
+        named_queues = encode_rows({"namespace": namespace, "queue": queue} for namespace, queue in queues)
+        calls.append(("read_routes", named_queues, str(COMMAND_CONTRACT_SILENCE_SECONDS)))
+    reports = [i for i in batch if isinstance(i, HeartbeatActivity | CheckActivity)]
+    if reports:
+        named_tasks = encode_rows({"run_id": i.run_id, "task_number": i.task_number} for i in reports)
+        calls.append(("read_attempt_sessions", named_tasks))
+    return calls
 
 
 def _may_be_succeeded(change: Input) -> bool:
@@ -280,81 +250,10 @@ def _point(change: ActivityInput | SweepTask | ReleaseClaim | ClaimTask) -> dict
     return {"run_id": change.run_id, "task_number": change.task_number, "sequence": sequence}
 
 
-def _fill(by_run: dict[str, Snapshot], parts: Sequence[bytes | None]) -> None:
-    """Rows of runs that are not in ``by_run`` belong to a workflow id that was started after the locks were taken; it
-    counts as free, and the attempt to take it is what fails."""
-    tasks, activities, timers, children, deliveries, details, groups, markers, inbox, updates = parts
-    for task in _decode_tasks(tasks) if tasks else ():
-        if task.run_id in by_run:
-            by_run[task.run_id].tasks[task.task_number] = task
-    for activity in _decode_activities(activities) if activities else ():
-        if activity.run_id in by_run:
-            by_run[activity.run_id].activities[activity.sequence] = activity
-    for timer in _decode_timers(timers) if timers else ():
-        if timer.run_id in by_run:
-            by_run[timer.run_id].timers[timer.sequence] = timer
-    for call in _decode_children(children) if children else ():
-        if call.run_id in by_run:
-            by_run[call.run_id].children[call.sequence] = call
-    for delivery in _decode_deliveries(deliveries) if deliveries else ():
-        by_run[delivery.run_id].deliveries.append(delivery)
-    for detail in _decode_details(details) if details else ():
-        if detail.run_id in by_run:
-            by_run[detail.run_id].details = detail
-    for group in _decode_groups(groups) if groups else ():
-        if group.run_id in by_run:
-            by_run[group.run_id].groups[group.base_sequence] = group
-    for marker in _decode_markers(markers) if markers else ():
-        by_run[marker.run_id].markers[marker.change_id] = marker
-    for event in _decode_inbox(inbox) if inbox else ():
-        if event.run_id in by_run:
-            by_run[event.run_id].inbox.append(event)
-    for update in _decode_updates(updates) if updates else ():
-        if update.run_id in by_run:
-            by_run[update.run_id].updates[update.update_id] = update
-
-
-def _fill_contracts(
-    by_run: dict[str, Snapshot],
-    by_instance: dict[InstanceKey, Snapshot],
-    contracts: bytes | None,
-    offered: bytes | None,
-) -> None:
-    for recorded in _decode_contracts(contracts) if contracts else ():
-        if recorded.run_id in by_run:
-            by_run[recorded.run_id].contract = recorded.contract
-    found = _decode_offered(offered) if offered else []
-    if found:
-        for (namespace, _), snapshot in by_instance.items():
-            snapshot.offered = [one for one in found if one.namespace == namespace]
-        for snapshot in by_run.values():
-            if snapshot.run is not None:
-                snapshot.offered = [one for one in found if one.namespace == snapshot.run.namespace]
-
-
-def _fill_routes(by_instance: dict[InstanceKey, Snapshot], rows: Rows) -> None:
-    for (found,) in rows:
-        known = _decode_routes(found) if found else []
-        for (namespace, _), snapshot in by_instance.items():
-            snapshot.routes = {routes.queue: routes for routes in known if routes.namespace == namespace}
-
-
 def _metadata_call(updates: Sequence[CompleteWorkflowTask]) -> Call:
     """The statement that reads memo and search attributes for batches that update them."""
     namespaces = {change.namespace for change in updates}
     return ("read_metadata", encode_rows({"run_id": change.run_id} for change in updates), encode_rows(namespaces))
-
-
-def _fill_metadata(by_run: dict[str, Snapshot], rows: Rows) -> None:
-    """Each run also gets the attribute types of its namespace, a copy of its own."""
-    for metadata, types in rows:
-        fixed = _decode_types(types) if types else []
-        for found in _decode_metadata(metadata) if metadata else ():
-            snapshot = by_run[found.run_id]
-            snapshot.metadata = found
-            if snapshot.run is not None:
-                namespace = snapshot.run.namespace
-                snapshot.attribute_types = {known.name: known.type for known in fixed if known.namespace == namespace}
 
 
 async def _load_members(transaction: Transaction, batch: Sequence[Input], by_run: dict[str, Snapshot]) -> None:
@@ -379,7 +278,7 @@ async def _load_members(transaction: Transaction, batch: Sequence[Input], by_run
         return
     parts = (await transaction.ask([("read_members", encode_rows(groups), encode_rows(spans))]))[0][0]
     found, tasks, activities, timers, children = parts
-    _fill(by_run, (tasks, activities, timers, children, None, None, found, None, None, None))
+    fill(by_run, (tasks, activities, timers, children, None, None, found, None, None, None))
 
 
 async def _load_settled(transaction: Transaction, batch: Sequence[Input], by_run: dict[str, Snapshot]) -> None:

@@ -26,6 +26,7 @@ from dw_core.sessions.session import SessionRenewal
 from dw_core.visibility.rows import search_rows
 from dw_runtime.store.encoding import encode_rows
 from dw_runtime.store.link import Call
+from dw_runtime.store.payload_uses import named_payloads
 from dw_runtime.store.services import service_writes
 
 TaskKey = tuple[str, int]
@@ -69,6 +70,7 @@ class WriteSet(msgspec.Struct):
     session_renewals: list[SessionRenewal] = []
     freed: set[WakeKey] = set()
     services: ServiceChanges | None = None
+    payload_uses: dict[tuple[str, str], str] = {}
 
     def add(self, transition: Transition) -> None:
         """Merge one more transition; transitions of one run come in the order they were decided."""
@@ -124,6 +126,8 @@ class WriteSet(msgspec.Struct):
         if transition.services is not None:
             self.services = self.services or ServiceChanges()
             self.services.extend(transition.services)
+        for reference_id in named_payloads(transition):
+            self.payload_uses[run_id, reference_id] = run.namespace
         for spawned in transition.spawned:
             self.add(spawned)
 
@@ -213,6 +217,12 @@ class WriteSet(msgspec.Struct):
             calls.append(("renew_sessions", encode_rows(self.session_renewals)))
         if buffered:
             calls.append(("fill_inboxes", encode_rows(buffered)))
+        if self.payload_uses:
+            uses = (
+                {"run_id": run_id, "reference_id": reference_id, "namespace": namespace}
+                for (run_id, reference_id), namespace in self.payload_uses.items()
+            )
+            calls.append(("use_payloads", encode_rows(uses)))
         if self.services is not None:
             calls += service_writes(self.services)
         return calls

@@ -212,6 +212,26 @@ SCHEDULE_FIRES: Final = MetricSpec(
     labels={"outcome": ", ".join(SCHEDULE_FIRE_OUTCOMES)},
 )
 
+PAYLOAD_OPERATIONS: Final = ("put", "get")
+PAYLOAD_BYTES: Final = MetricSpec(
+    name="dw_external_payload_bytes_total",
+    kind="counter",
+    help="Bytes of external payloads that were written to or read from their storage.",
+    labels={"operation": ", ".join(PAYLOAD_OPERATIONS)},
+)
+PAYLOAD_FAILURES: Final = MetricSpec(
+    name="dw_external_payload_failures_total",
+    kind="counter",
+    help="Times a storage did not take an external payload, or did not give it back as it was.",
+    labels={"operation": ", ".join(PAYLOAD_OPERATIONS)},
+)
+PAYLOADS_DELETED: Final = MetricSpec(
+    name="dw_external_payload_objects_deleted_total",
+    kind="counter",
+    help="Objects deleted because no run uses their payload any more.",
+    labels={"outcome": "deleted, failed"},
+)
+
 METRICS: Final = (
     REQUEST_SECONDS,
     REQUESTS_IN_FLIGHT,
@@ -243,6 +263,9 @@ METRICS: Final = (
     SESSIONS_LOST,
     SCHEDULE_DECISIONS,
     SCHEDULE_FIRES,
+    PAYLOAD_BYTES,
+    PAYLOAD_FAILURES,
+    PAYLOADS_DELETED,
 )
 """Every metric, in the order of the reference page."""
 
@@ -295,6 +318,11 @@ class Metrics:
         decisions, fires = self._counter(SCHEDULE_DECISIONS), self._counter(SCHEDULE_FIRES)
         self.schedule_decisions = {outcome: decisions.labels(outcome) for outcome in SCHEDULE_DECISIONS_MADE}
         self.schedule_fires = {outcome: fires.labels(outcome) for outcome in SCHEDULE_FIRE_OUTCOMES}
+        moved, failures = self._counter(PAYLOAD_BYTES), self._counter(PAYLOAD_FAILURES)
+        self.payload_bytes = {operation: moved.labels(operation) for operation in PAYLOAD_OPERATIONS}
+        self.payload_failures = {operation: failures.labels(operation) for operation in PAYLOAD_OPERATIONS}
+        deleted = self._counter(PAYLOADS_DELETED)
+        self.payloads_deleted = {outcome: deleted.labels(outcome) for outcome in ("deleted", "failed")}
         attempts = self._counter(SERVICE_ATTEMPTS)
         self.service_attempts = {outcome: attempts.labels(outcome) for outcome in SERVICE_OUTCOMES}
 

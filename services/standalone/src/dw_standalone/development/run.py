@@ -28,6 +28,7 @@ READY_SECONDS = 30
 PAUSE_SECONDS = 0.05
 WATCH_SECONDS = 0.5
 ROLE_STOP_SECONDS = 2.5
+PAYLOAD_ROOT = "DW_EXTERNAL_PAYLOAD_LOCAL_ROOT"
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -63,7 +64,7 @@ def run(
             stores = structs.replace(given.stores, database_url=services.database_url, redis_url=services.redis_url)
             _expand(services.database_url, None if given.stores.database_url else data_folder)
             administration.run_bootstrap(structs.replace(given, stores=stores))
-            prepared = _with_stores(environ, services)
+            prepared = _with_payloads(_with_stores(environ, services), data_folder)
             _run_roles(plan(prepared, host, port, processes, is_split), services, data_folder)
     except Stopped:
         print("Stopped.", flush=True)
@@ -87,6 +88,13 @@ def _with_stores(environ: Mapping[str, str], services: EmbeddedServices) -> dict
     """The environment of the roles: it names both stores, and no ``*_FILE`` beside them that would contradict."""
     kept = {name: value for name, value in environ.items() if name not in ("DATABASE_URL_FILE", "REDIS_URL_FILE")}
     return kept | {"DATABASE_URL": services.database_url, "REDIS_URL": services.redis_url}
+
+
+def _with_payloads(environ: dict[str, str], data_folder: Path | None) -> dict[str, str]:
+    """Where data is kept, large payloads may be kept beside it."""
+    if data_folder is None or environ.get(PAYLOAD_ROOT):
+        return environ
+    return environ | {PAYLOAD_ROOT: str((data_folder / "payloads").resolve())}
 
 
 @contextmanager

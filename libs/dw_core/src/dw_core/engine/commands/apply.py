@@ -43,6 +43,7 @@ from dw_core.engine.waits import close_wait, is_spurious, open_wait
 from dw_core.engine.writer import RunWriter
 from dw_core.ids import execution_id, task_id
 from dw_core.limits import Limits, pending_activities_max, pending_children_max
+from dw_core.payloads.envelope import bare
 
 
 def apply_commands(writer: RunWriter, task: Task, batch: Parsed, limits: Limits) -> Rejection | None:
@@ -271,7 +272,11 @@ def _open_wait(writer: RunWriter, command: OpenConditionWait, source: str) -> No
 
 
 def _record_side_effect(writer: RunWriter, command: RecordSideEffect, source: str) -> int:
-    payload: dict[str, Any] = {"sequence": _next_sequence(writer), "result": command.result, "payload_codec": "avro"}
+    payload: dict[str, Any] = {
+        "sequence": _next_sequence(writer),
+        "result": bare(command.result),
+        "payload_codec": "avro",
+    }
     if command.output is not None:
         payload["workflow_stream"] = recorded(command.output)
     return writer.append("SideEffectRecorded", payload, workflow_task_id=source)

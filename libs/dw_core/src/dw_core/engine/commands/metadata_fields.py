@@ -10,6 +10,7 @@ from dw_core.metadata.attributes import TYPES, infer, name_complaint, value_comp
 from dw_core.metadata.memo import complaint
 from dw_core.payloads.codec import decode_blob
 from dw_core.payloads.errors import PayloadError
+from dw_core.payloads.references import is_external
 from dw_core.protocol.nul import NUL_COMPLAINT, holds_nul
 
 MEMO_FIELD = "entries"
@@ -55,6 +56,9 @@ def upsert_memo(fields: Fields) -> UpsertMemo | None:
         return None
     blob = fields.payload(MEMO_FIELD, required=True)
     if blob is None:
+        return None
+    if is_external(blob):
+        fields.error(MEMO_FIELD, "must not be kept outside the database")
         return None
     try:
         entries = decode_blob(blob)

@@ -76,6 +76,23 @@ attributes AS (DELETE FROM workflow_search_attribute_types a USING doomed d WHER
 operations AS (DELETE FROM workflow_service_operations o USING doomed d WHERE o.namespace = d.name RETURNING 1),
 services AS (DELETE FROM workflow_services s USING doomed d WHERE s.namespace = d.name RETURNING 1),
 endpoints AS (DELETE FROM workflow_service_endpoints e USING doomed d WHERE e.namespace = d.name RETURNING 1),
+payloads AS (
+    DELETE FROM external_payloads p USING doomed d
+    WHERE p.namespace = d.name
+      AND NOT EXISTS (SELECT 1 FROM external_payload_uses u WHERE u.reference_id = p.reference_id)
+    RETURNING p.object_uri
+),
+-- What runs of other namespaces have been given is nobody's, and goes with its last use.
+orphans AS (
+    UPDATE external_payloads p SET namespace = '' FROM doomed d
+    WHERE p.namespace = d.name
+      AND EXISTS (SELECT 1 FROM external_payload_uses u WHERE u.reference_id = p.reference_id)
+),
+objects AS (
+    UPDATE external_payload_objects o SET review_at = dw_now()
+    FROM payloads p
+    WHERE o.object_uri = p.object_uri AND NOT o.is_doomed
+),
 schedules AS (DELETE FROM workflow_schedules s USING doomed d WHERE s.namespace = d.name RETURNING 1),
 schedule_events AS (DELETE FROM workflow_schedule_events e USING doomed d WHERE e.namespace = d.name),
 schedule_fires AS (
@@ -92,8 +109,9 @@ closed AS (
 SELECT json_build_object(
     'workers', (SELECT count(*) FROM workers), 'worker_sessions', (SELECT count(*) FROM sessions),
     'build_ids', (SELECT count(*) FROM builds), 'search_attributes', (SELECT count(*) FROM attributes),
-    'schedules', (SELECT count(*) FROM schedules), 'service_operations', (SELECT count(*) FROM operations), 'services', (SELECT count(*) FROM services),
-    'service_endpoints', (SELECT count(*) FROM endpoints)
+    'schedules', (SELECT count(*) FROM schedules), 'service_operations', (SELECT count(*) FROM operations),
+    'services', (SELECT count(*) FROM services), 'service_endpoints', (SELECT count(*) FROM endpoints),
+    'external_payloads', (SELECT count(*) FROM payloads)
 )::text
 FROM doomed;
 

@@ -147,6 +147,19 @@ no_message_streams AS (
     USING chosen c
     WHERE c.is_last AND d.namespace = c.namespace AND d.workflow_id = c.workflow_id
 ),
+no_payload_uses AS (
+    DELETE FROM external_payload_uses d USING chosen c WHERE d.run_id = c.run_id RETURNING d.reference_id
+),
+unused_payloads AS MATERIALIZED (
+    SELECT p.reference_id
+    FROM external_payloads p
+    WHERE p.reference_id IN (SELECT u.reference_id FROM no_payload_uses u)
+    ORDER BY p.reference_id
+    FOR UPDATE
+),
+reviewed_payloads AS (
+    UPDATE external_payloads p SET review_at = dw_now() FROM unused_payloads u WHERE p.reference_id = u.reference_id
+),
 no_search_attributes AS (
     DELETE FROM workflow_search_attributes d USING chosen c WHERE d.run_id = c.run_id RETURNING d.run_id
 ),
