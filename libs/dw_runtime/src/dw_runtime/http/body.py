@@ -156,7 +156,10 @@ def _distinct(pairs: list[tuple[str, Any]]) -> None:
 
 
 def _too_large(limit_bytes: int) -> Problem:
-    return Problem("payload_too_large", f"The request body exceeds {limit_bytes} bytes.", limit=limit_bytes)
+    message = (
+        f"The request body exceeds {limit_bytes} bytes; larger payloads belong in the namespace's external storage."
+    )
+    return Problem("payload_too_large", message, limit=limit_bytes)
 
 
 def _malformed(error: Exception) -> Problem:
