@@ -20,7 +20,7 @@ def test_no_lock_is_stale() -> None:
 
 
 def test_there_is_a_lock_for_every_purpose() -> None:
-    assert [lock.stem for lock in LOCKS] == ["docs", "lint", "run", "test"]
+    assert [lock.stem for lock in LOCKS] == ["build", "docs", "lint", "run", "test"]
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
