@@ -96,7 +96,7 @@ def check(database_url: str, queue: str, ledger: Ledger, *, complete: bool) -> i
 
 
 def _check_ledger(found: dict[str, Found], ledger: Ledger) -> None:
-    assert ledger.unexpected == []
+    assert ledger.unexpected == [], ledger.unexpected[:3]
     for workflow_id, run_id in ledger.started.items():
         assert run_id in found, f"23: the acknowledged start of {workflow_id} is lost"
     settled = {task for one in found.values() for task in one.settled_tasks()}

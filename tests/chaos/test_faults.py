@@ -118,7 +118,7 @@ class Load:
         )
         if answer.status == 201:
             self.ledger.started[activity_id] = answer.body["workflow_run_id"]
-        elif answer.status != 409:
+        elif list(answer.body.get("errors", ())) != ["activity_id"]:  # the id of a start that is repeated is taken
             self.ledger.unexpected.append(f"activity {answer.status} {answer.body}")
 
     async def _start_to_cancel(self, workflow_id: str) -> str:
