@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import uuid
 from collections.abc import Generator
 from typing import Any
 
 from durable_workflow import Client, Worker, activity, workflow
 from durable_workflow.workflow import WorkflowContext
-
-URL = os.environ.get("DURABLE_WORKFLOW_SERVER_URL", "http://127.0.0.1:8080")
-WORKER_URL = os.environ.get("DURABLE_WORKFLOW_WORKER_URL", URL)  # another one where the planes are apart
-TOKEN = os.environ.get("DURABLE_WORKFLOW_AUTH_TOKEN", "dev-token")
+from local_server import run
 
 
 @activity.defn(name="greet")
@@ -27,20 +23,19 @@ class Greeter:
         return (yield ctx.schedule_activity("greet", [name]))
 
 
-async def main() -> None:
-    async with Client(URL, token=TOKEN) as client, Client(WORKER_URL, token=TOKEN) as worker_client:
-        worker = Worker(worker_client, task_queue="greetings", workflows=[Greeter], activities=[greet])
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(worker.run())
-            handle = await client.start_workflow(
-                workflow_type="greeter",
-                workflow_id=f"greeter-{uuid.uuid4().hex[:8]}",
-                task_queue="greetings",
-                input=["Ada"],
-            )
-            print(await client.get_result(handle))
-            await worker.stop()
+async def main(client: Client, worker_client: Client) -> None:
+    worker = Worker(worker_client, task_queue="greetings", workflows=[Greeter], activities=[greet])
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(worker.run())
+        handle = await client.start_workflow(
+            workflow_type="greeter",
+            workflow_id=f"greeter-{uuid.uuid4().hex[:8]}",
+            task_queue="greetings",
+            input=["Ada"],
+        )
+        print(await client.get_result(handle))
+        await worker.stop()
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main)

@@ -24,6 +24,12 @@ LEFT JOIN workflow_stream_messages m USING (namespace, workflow_id, stream_name)
 GROUP BY s.namespace, s.workflow_id, s.stream_name
 HAVING count(m.position) <> max(s.last_position) OR COALESCE(max(m.position), 0) <> max(s.last_position);
 
+-- name: outputs
+-- Every output stream: its run, how many items it has, how many its offsets promise, and how many keys.
+SELECT i.run_id, count(*), max(i.item_offset) + 1, count(DISTINCT i.idempotency_key)
+FROM workflow_output_items i
+GROUP BY i.run_id, i.stream_name;
+
 -- name: service_calls
 -- Every service call that a run has made: its caller, status and outcome.
 SELECT c.caller_run_id, c.status, c.outcome FROM workflow_service_calls c;

@@ -12,11 +12,21 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
+from tests.chaos.cancelled import request_body, start_body
 from tests.chaos.checker import check, open_runs
 from tests.chaos.client import Client, Cut, exchange
 from tests.chaos.cluster import LEASE_SECONDS, Cluster
 from tests.chaos.proxy import Proxy
-from tests.chaos.workers import CATALOGUE, QUEUE, RUNS_OF_A_WORKFLOW, SIGNALS, WORKFLOW_TYPE, Ledger, Worker
+from tests.chaos.workers import (
+    ACTIVITY_TYPE,
+    CATALOGUE,
+    QUEUE,
+    RUNS_OF_A_WORKFLOW,
+    SIGNALS,
+    WORKFLOW_TYPE,
+    Ledger,
+    Worker,
+)
 from tests.harness.databases import migrated_database
 from tests.harness.waiting import eventually
 
@@ -25,6 +35,8 @@ RUNS = 25
 STEPS_OF_A_RUN = 10
 """Fewer than a run has: by this the load knows when to start one more."""
 EVENTS_BETWEEN_FAULTS = 20
+CANCELLED_LATER = 3
+"""How many runs that are to be cancelled go on for a while."""
 
 
 class Load:
@@ -33,6 +45,7 @@ class Load:
     def __init__(self, cluster: Cluster, rng: random.Random, *, runs: int, width: int, mischief: float) -> None:
         self.ledger = Ledger()
         self._runs = runs
+        self._rng = rng
         self.started = 0
         self.is_enough = False
         self._startings: asyncio.Queue[str | None] = asyncio.Queue()
@@ -74,7 +87,9 @@ class Load:
 
     async def _signal(self) -> None:
         """Send every run its signals, the last of them as a message of a stream, and before it can have them all an
-        update, among those of the others."""
+        update, among those of the others. Beside each start a standalone activity and a run that is asked to cancel,
+        at once or later."""
+        going_on: list[str] = []
         while (workflow_id := await self._startings.get()) is not None:
             for number in range(SIGNALS):
                 if number == 1:
@@ -88,6 +103,37 @@ class Load:
                     self.ledger.signals.add(answer.body["command_id"])
                 else:
                     self.ledger.unexpected.append(f"signal {answer.status} {answer.body}")
+            await self._start_alone(f"{workflow_id}-alone")
+            going_on.append(await self._start_to_cancel(f"{workflow_id}-cancelled"))
+            while len(going_on) > self._rng.randint(0, CANCELLED_LATER):
+                await self._cancel(going_on.pop(0))
+        for name in going_on:
+            await self._cancel(name)
+
+    async def _start_alone(self, activity_id: str) -> None:
+        """Start a standalone activity that is retried until it succeeds."""
+        named = {"activity_id": activity_id, "activity_type": ACTIVITY_TYPE, "task_queue": QUEUE}
+        answer = await self._control.send(
+            "activity", "/api/activities", named | {"retry_policy": {"backoff_seconds": [0]}}
+        )
+        if answer.status == 201:
+            self.ledger.started[activity_id] = answer.body["workflow_run_id"]
+        elif list(answer.body.get("errors", ())) != ["activity_id"]:  # the id of a start that is repeated is taken
+            self.ledger.unexpected.append(f"activity {answer.status} {answer.body}")
+
+    async def _start_to_cancel(self, workflow_id: str) -> str:
+        answer = await self._control.send("start-cancelled", "/api/workflows", start_body(workflow_id, QUEUE))
+        if answer.status == 201:
+            self.ledger.started[workflow_id] = answer.body["run_id"]
+        elif answer.status != 409:
+            self.ledger.unexpected.append(f"start {answer.status} {answer.body}")
+        return workflow_id
+
+    async def _cancel(self, workflow_id: str) -> None:
+        path = f"/api/workflows/{workflow_id}/request-cancellation"
+        answer = await self._control.send("cancel", path, request_body())
+        if answer.status not in (200, 202) and answer.body.get("reason") != "run_not_active":
+            self.ledger.unexpected.append(f"cancel {answer.status} {answer.body}")
 
     async def _update(self, workflow_id: str) -> None:
         body = {"input": [1], "request_id": f"{workflow_id}-update"}

@@ -9,6 +9,13 @@ from typing import Any
 
 import msgspec
 
+from tests.chaos.cancelled import (
+    CANCELLED_CHILD_TYPE,
+    CANCELLED_TYPE,
+    cancelled_commands,
+    is_cancellable,
+    waits_for,
+)
 from tests.chaos.client import PAYLOAD, Client, Json
 
 WORKFLOW_TYPE = "chaos.workflow"
@@ -22,8 +29,11 @@ SESSION: Json = {"lease_seconds": 5, "ttl_seconds": 30}
 SIGNALS = 3
 """How many signals a run waits for before it completes."""
 WAIT_SECONDS = 2
-RUNS_OF_A_WORKFLOW = 5
-"""Its own, that of its child and the one the child continues in, and two like these that answer its service call."""
+OUTPUT_ITEMS = 2
+"""How many items a run leaves in its output stream."""
+RUNS_OF_A_WORKFLOW = 7
+"""Its own, that of its child and the one the child continues in, two like these that answer its service call, and two
+beside it: one that is asked to cancel, and the host of a standalone activity."""
 ENDPOINT, SERVICE, OPERATION = "chaos", "desk", "run"
 CATALOGUE: tuple[tuple[str, Json], ...] = (
     ("/api/service-endpoints", {"endpoint_name": ENDPOINT}),
@@ -71,12 +81,14 @@ def schedule(**more: Any) -> Json:
 
 
 def next_commands(history: list[Json], width: int) -> list[Json]:
-    """What the workflow does next: a fan-out of ``width``, a side effect with one more activity (of a worker session),
-    a timer and a child, then a service call, then it waits for signals until it has them all, and ends. The child and
-    what answers the call continue as new, once, and end.
+    """What the workflow does next: a fan-out of ``width``, items of a stream with one more activity (of a worker
+    session), a timer and a child, then a service call, then it waits for signals until it has them all, and ends. The
+    child and what answers the call continue as new, once, and end.
 
     An empty list means that it waits.
     """
+    if is_cancellable(history):
+        return cancelled_commands(history, schedule())
     start = next(e["payload"] for e in history if e["event_type"] == "WorkflowStarted")
     if start["workflow_type"] == CHILD_TYPE:
         is_second = "continued_from_run_id" in start
@@ -89,7 +101,7 @@ def next_commands(history: list[Json], width: int) -> list[Json]:
         return []
     if len(opened) == width:
         return [
-            {"type": "record_side_effect", "result": PAYLOAD},
+            leave_items(),
             schedule(worker_session=SESSION | {"session_id": f"of-{start['workflow_id']}"}),
             {"type": "start_timer", "delay_seconds": 1},
             {"type": "start_child_workflow", "workflow_type": CHILD_TYPE},
@@ -105,6 +117,20 @@ def next_commands(history: list[Json], width: int) -> list[Json]:
     if sum(e["event_type"] == "SignalReceived" for e in history) < SIGNALS:
         return [{"type": "open_condition_wait", "condition_key": "signals", "timeout_seconds": WAIT_SECONDS}]
     return [{"type": "complete_workflow", "result": PAYLOAD}]
+
+
+def leave_items() -> Json:
+    """The command that appends to the output stream of the run."""
+    items = [{"payload": PAYLOAD, "idempotency_key": f"dw-stream:c:0:{index}"} for index in range(OUTPUT_ITEMS)]
+    named = {"operation": "append", "stream_name": "out", "command_identity": "c", "command_ordinal": 0}
+    return {"type": "record_side_effect", "result": PAYLOAD, "workflow_stream": named | {"items": items}}
+
+
+def keeping(task: Json, worker: str) -> Json:
+    """The member of a completion with which a worker says that it keeps the history of the run."""
+    named = {"worker_id": worker, "workflow_id": task["workflow_id"], "run_id": task["run_id"]}
+    metrics = {"hit": 0, "miss": 1, "eviction": 0, "forced_cold_replay": 0}
+    return {"sticky_cache": named | {"ttl_seconds": 60, "metrics": metrics}}
 
 
 def call_service() -> Json:
@@ -137,9 +163,9 @@ class Worker:
             "worker_id": self.name,
             "task_queue": QUEUE,
             "runtime": "python",
-            "supported_workflow_types": [WORKFLOW_TYPE, CHILD_TYPE],
+            "supported_workflow_types": [WORKFLOW_TYPE, CHILD_TYPE, CANCELLED_TYPE, CANCELLED_CHILD_TYPE],
             "supported_activity_types": [ACTIVITY_TYPE],
-            "capabilities": ["message_streams", "worker_sessions"],
+            "capabilities": ["cooperative_cancellation", "message_streams", "worker_sessions"],
             "max_concurrent_worker_sessions": 1000,
         }
         await self._client.send("register", "/api/worker/register", body)
@@ -170,15 +196,16 @@ class Worker:
                 continue
             fence = {"lease_owner": self.name, "workflow_task_attempt": task["workflow_task_attempt"]}
             history = await self._history(task, fence)
+            if history is not None:
+                history = await self._told(task, fence, history)
             if history is None:
                 continue
             update_id = task["workflow_update_id"]
             commands = next_commands(history, width) if update_id is None else [applied(update_id)]
             path = f"/api/worker/workflow-tasks/{task['task_id']}"
             if commands:
-                answer = await self._client.send(
-                    "complete-workflow", f"{path}/complete", fence | {"commands": commands}
-                )
+                body = fence | {"commands": commands} | (keeping(task, self.name) if self._keeps() else {})
+                answer = await self._client.send("complete-workflow", f"{path}/complete", body)
             else:
                 failure = {"type": "WorkflowTaskWaitingForHistory", "message": "waiting"}
                 answer = await self._client.send("wait-workflow", f"{path}/fail", fence | {"failure": failure})
@@ -187,10 +214,30 @@ class Worker:
             elif answer.status not in (0, 404, 409):
                 self._ledger.unexpected.append(f"workflow task {answer.status} {answer.body}")
 
+    async def _told(self, task: Json, fence: Json, history: list[Json]) -> list[Json] | None:
+        """The history once the code has been told of a cancellation request; None when the claim is over."""
+        path = f"/api/worker/workflow-tasks/{task['task_id']}"
+        request = task.get("cancellation_request")
+        if request is None and self._rng.random() < self._mischief:
+            beat = await self._client.send("heartbeat-workflow", f"{path}/heartbeat", fence)
+            request = beat.body.get("cancellation_request")
+        if request is None or request["delivered_at"] is not None or task["workflow_update_id"] is not None:
+            return history
+        sequence, kind = waits_for(history, schedule())
+        body = fence | {"request_id": request["request_id"], "sequence": sequence, "call_kind": kind}
+        answer = await self._client.send("deliver", f"{path}/deliver-cancellation", body)
+        if answer.status not in (0, 200, 404, 409):
+            self._ledger.unexpected.append(f"delivery {answer.status} {answer.body}")
+        if not answer.body.get("delivered"):
+            return None
+        again = task | {"history_events": [], "next_history_page_token": request["history_refresh_page_token"]}
+        return await self._history(again, fence)
+
     async def _history(self, task: Json, fence: Json) -> list[Json] | None:
         """All of it; None when the lease has been lost on the way. Says so when the pages do not fit together."""
         events: list[Json] = list(task["history_events"])
         token = task["next_history_page_token"]
+        total = task["total_history_events"]
         while token:
             body = fence | {"next_history_page_token": token, "history_page_size": PAGE_SIZE}
             path = f"/api/worker/workflow-tasks/{task['task_id']}/history"
@@ -198,8 +245,9 @@ class Worker:
             if answer.status != 200:
                 return None
             events += answer.body["history_events"]
+            total = answer.body["total_history_events"]
             token = answer.body["next_history_page_token"]
-        if [event["sequence"] for event in events] != list(range(1, task["total_history_events"] + 1)):
+        if [event["sequence"] for event in events] != list(range(1, total + 1)):
             self._ledger.unexpected.append(f"history of {task['task_id']} has gaps: {[e['sequence'] for e in events]}")
         return events
 
@@ -211,7 +259,11 @@ class Worker:
             fence = {"lease_owner": self.name, "activity_attempt_id": task["activity_attempt_id"]}
             path = f"/api/worker/activity-tasks/{task['task_id']}"
             if self._rng.random() < self._mischief:
-                await self._client.send("heartbeat", f"{path}/heartbeat", fence | {"message": "on the way"})
+                await self._client.send("renew", f"{path}/renew-lease", fence)
+            if self._rng.random() < self._mischief:
+                beat = await self._client.send("heartbeat", f"{path}/heartbeat", fence | {"message": "on the way"})
+                if beat.body.get("cancel_requested") and await self._stops(path, fence):
+                    continue
             if self._rng.random() < self._mischief:
                 failure = {"message": "by chance", "type": "Chance"}
                 answer = await self._client.send("fail-activity", f"{path}/fail", fence | {"failure": failure})
@@ -223,6 +275,22 @@ class Worker:
                 self._ledger.attempts[task["activity_attempt_id"]] = outcome
             elif answer.status not in (0, 404, 409):
                 self._ledger.unexpected.append(f"activity {answer.status} {answer.body}")
+
+    async def _stops(self, path: str, fence: Json) -> bool:
+        """Acknowledge that an activity was asked to stop; False when no cancellation request is why."""
+        status = await self._client.send("status", f"{path}/status", fence)
+        asked = status.body.get("cancellation_acknowledgement")
+        if asked is None:
+            return False
+        body = fence | {"request_id": asked["request_id"]}
+        answer = await self._client.send("acknowledge", f"{path}/acknowledge-cancellation", body)
+        if answer.status not in (0, 200, 404, 409):
+            self._ledger.unexpected.append(f"acknowledgement {answer.status} {answer.body}")
+        return True
+
+    def _keeps(self) -> bool:
+        """Whether this worker keeps the history of the run it has just worked on."""
+        return self._rng.random() < self._mischief * 2
 
     def _drops(self) -> bool:
         """Whether this worker forgets the task it has just been given."""

@@ -48,21 +48,27 @@ def test_dev_split_runs_the_three_roles_apart_with_several_processes(tmp_path: P
         for offset in range(3):
             assert f"http://127.0.0.1:{dev.port + offset}" in greeting
             assert status(dev.port + offset, "/api/ready") == 200
+        keep_payloads(dev.port)
         dev.process.send_signal(signal.SIGINT)
         dev.process.communicate(timeout=END_SECONDS)
         assert dev.process.returncode == 0
         assert dev.processes() == []
 
 
+def keep_payloads(port: int) -> None:
+    """Have large payloads kept beside the data, and see that they are."""
+    for method, path, body in (
+        ("PUT", "/api/namespaces/default/external-storage", '{"driver": "local"}'),
+        ("POST", "/api/storage/test", "{}"),
+    ):
+        assert status(port, path, method, body) == 200, "large payloads are kept beside the data"
+
+
 def test_no_process_survives_a_dev_that_is_killed(tmp_path: Path) -> None:
     with running(tmp_path, "--data-dir", str(tmp_path / "data"), "--processes", "2") as dev:
         dev.greeting()
         assert dev.processes()
-        for method, path, body in (
-            ("PUT", "/api/namespaces/default/external-storage", '{"driver": "local"}'),
-            ("POST", "/api/storage/test", "{}"),
-        ):
-            assert status(dev.port, path, method, body) == 200, "large payloads are kept beside the data"
+        keep_payloads(dev.port)
         assert (tmp_path / "data" / "payloads" / "avro").is_dir()
         dev.process.kill()
         wait_until(lambda: dev.processes() == [], "no process is left")

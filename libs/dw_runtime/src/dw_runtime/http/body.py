@@ -100,9 +100,10 @@ class BodyDecoder:
     no object that names a member twice: which of the two was meant is not for the server to guess.
     """
 
-    __slots__ = ("_decoder", "_is_strict", "_may_hold_nul")
+    __slots__ = ("_decoder", "_is_strict", "_may_hold_nul", "_request")
 
     def __init__(self, request: type[msgspec.Struct] | None, *, is_strict: bool = False) -> None:
+        self._request = request
         self._decoder = None if request is None else msgspec.json.Decoder(request)
         self._is_strict = is_strict
         self._may_hold_nul: frozenset[str] = getattr(request, "MAY_HOLD_NUL", frozenset())
@@ -123,7 +124,7 @@ class BodyDecoder:
                 check_names(body)
             return value, find_nul(body, self._may_hold_nul)
         except msgspec.ValidationError as error:
-            return None, self._field_error(body, Invalid(explain(str(error))))
+            return None, self._field_error(body, Invalid(explain(str(error), self._request)))
         except Invalid as error:
             return None, self._field_error(body, error)
         except (msgspec.DecodeError, RecursionError) as error:
@@ -155,7 +156,10 @@ def _distinct(pairs: list[tuple[str, Any]]) -> None:
 
 
 def _too_large(limit_bytes: int) -> Problem:
-    return Problem("payload_too_large", f"The request body exceeds {limit_bytes} bytes.", limit=limit_bytes)
+    message = (
+        f"The request body exceeds {limit_bytes} bytes; larger payloads belong in the namespace's external storage."
+    )
+    return Problem("payload_too_large", message, limit=limit_bytes)
 
 
 def _malformed(error: Exception) -> Problem:

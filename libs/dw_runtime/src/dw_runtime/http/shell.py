@@ -342,7 +342,7 @@ def _raw_path(scope: Scope) -> str:
 def _unrouted(plan: ResponsePlan, method: str, path: str, matched: object) -> Response:
     """404 for an unknown path and 405 for a wrong method, in the envelope of the plane the path belongs to."""
     if isinstance(matched, NotFound):
-        return plan.refuse(Problem("not_found", f"There is no endpoint at {path[:200]}."))
+        return plan.refuse(Problem("not_found", f"There is no endpoint at {path[:200]}; GET /api/docs lists them all."))
     allowed = matched.allowed if isinstance(matched, MethodNotAllowed) else ("GET",)
     problem = Problem("method_not_allowed", f"{method} is not allowed here.", allowed_methods=list(allowed))
     return plan.refuse(problem, headers=((b"allow", ", ".join(allowed).encode()),))

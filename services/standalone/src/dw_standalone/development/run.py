@@ -64,7 +64,7 @@ def run(
             stores = structs.replace(given.stores, database_url=services.database_url, redis_url=services.redis_url)
             _expand(services.database_url, None if given.stores.database_url else data_folder)
             administration.run_bootstrap(structs.replace(given, stores=stores))
-            prepared = _with_payloads(_with_stores(environ, services), data_folder)
+            prepared = _with_payloads(_with_stores(environ, services), services.folder)
             _run_roles(plan(prepared, host, port, processes, is_split), services, data_folder)
     except Stopped:
         print("Stopped.", flush=True)

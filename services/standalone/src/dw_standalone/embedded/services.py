@@ -45,6 +45,11 @@ class EmbeddedServices:
         self._redis_url = redis_url
 
     @property
+    def folder(self) -> Path | None:
+        """Where data is kept, in a temporary folder too; None when everything is kept elsewhere."""
+        return self._folder
+
+    @property
     def database_url(self) -> str:
         """URL of the database; inside the context only."""
         assert self._database_url is not None, "the services are not started"
