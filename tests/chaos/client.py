@@ -61,7 +61,9 @@ async def exchange(
     if not found:
         raise Cut
     try:
-        return Answer(int(top.split(b" ", 2)[1]), msgspec.json.decode(content) if content else {}, top.decode())
+        is_json = b"content-type: application/json" in top.lower()
+        body = msgspec.json.decode(content) if content and is_json else {}
+        return Answer(int(top.split(b" ", 2)[1]), body, top.decode())
     except (ValueError, msgspec.DecodeError) as error:
         raise Cut from error
 

@@ -57,10 +57,11 @@ class BridgeHandlers:
         adapter, event = call.params["adapter"], call.body
         assert isinstance(event, BridgeEvent), "the route takes an event"
         if not self._is_signed(adapter, call):
-            return Reply(outcome(adapter, event, "unauthorized", reason="auth_failed"), status=UNAUTHORIZED)
+            told = {"reason": "auth_failed", "message": f"The adapter needs a valid {SIGNATURE_HEADER}."}
+            return Reply(outcome(adapter, event, "unauthorized", **told), status=UNAUTHORIZED)
         asked = read_event(adapter, event)
         if isinstance(asked, Refused):
-            refusal = {"reason": asked.reason, "errors": asked.errors}
+            refusal = {"reason": asked.reason, "message": "The event cannot be followed.", "errors": asked.errors}
             return Reply(outcome(adapter, event, "rejected", **refusal), status=REJECTED)
         try:
             members = await self._follow(call, event, asked)
