@@ -298,6 +298,22 @@ def test_without_a_request_nothing_is_delivered() -> None:
 # -- activities ------------------------------------------------------------------------------------------------------
 
 
+def test_an_attempt_that_began_during_the_lease_is_recorded_before_its_end() -> None:
+    world = World()
+    run_id = world.start()
+    world.decide_with(activity())
+    request_id = requested(world)
+    task = world.claim_workflow().task
+    world.claim_activity()
+    accepted(world.signal())
+    accepted(world.deliver(task, request_id, 1, "activity"))
+    assert world.types(run_id)[-3:] == ["ActivityStarted", "CooperativeCancellationDelivered", "ActivityCancelled"]
+    Watch(world).look()
+    accepted(world.complete(task, finish("cleaned up")))
+    assert world.types(run_id)[-2:] == ["SignalReceived", "WorkflowCompleted"]
+    Watch(world).look()
+
+
 def stopping(world: World, policy: str | None) -> tuple[str, str, Any, Any]:
     """A run whose running activity a delivery is about to interrupt: run, request, activity task, workflow task."""
     run_id = world.start()

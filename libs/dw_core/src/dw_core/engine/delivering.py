@@ -10,6 +10,8 @@ import copy
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from dw_core.engine import activities
 from dw_core.engine.activity_outcomes import resolve
 from dw_core.engine.children import ask_to_cancel, cancel_call
@@ -124,6 +126,18 @@ def _interrupted_children(writer: RunWriter, report: DeliverCancellation) -> lis
     ]
 
 
+class _Place(msgspec.Struct, frozen=True):
+    """Which call an event is about."""
+
+    sequence: int
+
+
+_decode_place = msgspec.json.Decoder(_Place).decode
+
+OF_ATTEMPTS = frozenset({"ActivityStarted", "ActivityHeartbeatRecorded", "ActivityRetryScheduled"})
+"""What is recorded of attempts before an activity ends."""
+
+
 def _must_stop_first(activity: Activity, task: Task) -> bool:
     return activity.cancellation_policy == WAIT and task.state is TaskState.LEASED
 
@@ -156,8 +170,13 @@ def _deliver(
     children: list[ChildCall],
 ) -> None:
     """The request, if it still waits for the lease to end, goes before everything else that waits: what the code is
-    told next is the cancellation, and no decision has seen the rest."""
-    writer.append_waiting(CANCELLATION_REQUESTED)
+    told next is the cancellation, and no decision has seen the rest. What waits of the attempts that are stopped goes
+    before their end."""
+    stopped = {activity.sequence for activity, _ in interrupted}
+    writer.append_waiting(lambda event: event.event_type == CANCELLATION_REQUESTED)
+    writer.append_waiting(
+        lambda event: event.event_type in OF_ATTEMPTS and _decode_place(event.payload).sequence in stopped
+    )
     run, named = writer.run, _range(report)
     request = run.cancellation
     assert request is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -158,10 +159,10 @@ class RunWriter:
         for event in self.take_commands():
             self.append_buffered(event)
 
-    def append_waiting(self, event_type: str) -> None:
-        """Append the buffered events of one type ahead of the others, which go on waiting."""
+    def append_waiting(self, is_meant: Callable[[InboxEvent], bool]) -> None:
+        """Append the buffered events that are meant ahead of the others, which go on waiting."""
         for event in self.take_inbox():
-            if event.event_type == event_type:
+            if is_meant(event):
                 self.append_buffered(event)
             else:
                 self.transition.inbox_added.append(event)
