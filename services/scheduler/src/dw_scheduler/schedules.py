@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
-
-import psycopg
 
 from dw_core.ids import NewId
 from dw_core.protocol.problems import Problem
 from dw_core.schedules.firing import evaluate, stall
 from dw_core.schedules.rows import Fire
 from dw_core.schedules.writer import ScheduleWriter
-from dw_runtime.process.background import Background
 from dw_runtime.pump.fires import FireRunner
 from dw_runtime.store.database import Database
 from dw_runtime.store.schedules import lease_fires, lock_due, write
-from dw_runtime.telemetry.condition import Condition
 from dw_runtime.telemetry.metrics import Metrics
+from dw_scheduler.clock import Clock
 
 LOOK_SECONDS: Final = 1.0
 """The longest pause between two looks: a schedule that was created or changed meanwhile is seen by the next one."""
@@ -28,7 +24,7 @@ SETTLE_MAX: Final = 250
 """Fires that one transaction takes over."""
 
 
-class ScheduleClock(Background):
+class ScheduleClock(Clock):
     """Looks when the next schedule is due, and at least every :data:`LOOK_SECONDS`.
 
     Any number of schedulers may look at once: a schedule is locked while it is decided on, passed by when somebody
@@ -37,35 +33,15 @@ class ScheduleClock(Background):
     """
 
     TASK_NAME = "schedules"
+    PAUSE_SECONDS = LOOK_SECONDS
 
     def __init__(self, database: Database, runner: FireRunner, metrics: Metrics, new_id: NewId, *, holder: str) -> None:
+        super().__init__()
         self._database = database
         self._runner = runner
         self._metrics = metrics
         self._new_id = new_id
         self._holder = holder
-        self._condition = Condition("schedules")
-        self._stopping = asyncio.Event()
-
-    async def stop(self) -> None:
-        """Finish what has been begun."""
-        if self._task is None:
-            return
-        self._stopping.set()
-        await self._task
-
-    async def _loop(self) -> None:
-        while not self._stopping.is_set():
-            pause = LOOK_SECONDS
-            try:
-                pause = await self.look()
-                self._condition.works()
-            except (psycopg.Error, OSError, TimeoutError) as error:
-                self._condition.failed(error)
-            try:
-                await asyncio.wait_for(self._stopping.wait(), pause)
-            except TimeoutError:
-                continue
 
     async def look(self) -> float:
         """Everything that is due now, batch after batch; returns the seconds until the next look."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-import psycopg
 import structlog
 
 from dw_core.engine.inputs import FireTimer
-from dw_runtime.process.background import Background
 from dw_runtime.pump.pump import Pump
 from dw_runtime.store.database import Database
-from dw_runtime.telemetry.condition import Condition
+from dw_scheduler.clock import Clock
 
 log = structlog.get_logger(__name__)
 
@@ -33,7 +31,7 @@ EARLY_SECONDS: Final = 0.001
 TimerKey = tuple[str, int]
 
 
-class TimerClock(Background):
+class TimerClock(Clock):
     """Fires due timers through the pump, while it holds the lease ``LEASE_NAME``.
 
     The decision re-checks under the run's lock by the database clock, so that two clocks never fire one timer twice
@@ -41,39 +39,23 @@ class TimerClock(Background):
     """
 
     TASK_NAME = "timers"
+    PAUSE_SECONDS = LOOK_SECONDS
 
     def __init__(self, database: Database, pump: Pump, *, holder: str) -> None:
+        super().__init__()
         self._database = database
         self._pump = pump
         self._holder = holder
         self._waiting: dict[TimerKey, asyncio.TimerHandle] = {}
         self._failed = 0
-        self._condition = Condition("timers")
         self._fires: set[asyncio.Task[None]] = set()
-        self._stopping = asyncio.Event()
 
     async def stop(self) -> None:
         """Stop looking and let begun fires finish."""
-        if self._task is None:
-            return
-        self._stopping.set()
-        await self._task
+        await super().stop()
         for handle in self._waiting.values():
             handle.cancel()
         await asyncio.gather(*self._fires, return_exceptions=True)
-
-    async def _loop(self) -> None:
-        while not self._stopping.is_set():
-            pause = LOOK_SECONDS
-            try:
-                pause = await self.look()
-                self._condition.works()
-            except (psycopg.Error, OSError, TimeoutError) as error:
-                self._condition.failed(error)
-            try:
-                await asyncio.wait_for(self._stopping.wait(), pause)
-            except TimeoutError:
-                continue
 
     async def look(self) -> float:
         """Take charge of the timers of the next moments; returns the seconds until the next look.
