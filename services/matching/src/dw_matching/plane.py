@@ -114,7 +114,6 @@ class WorkerPlane:
             stale_after_seconds=settings.workers.stale_after_seconds,
             announce=node.announce,
         )
-        self._lookout = Lookout(node.database, self.broker, interval_seconds=settings.polling.poll_interval_ms / 1000)
         self.tidying = Tidying(node.database, interval_seconds=TIDYING_SECONDS)
         self.sweeper = Sweeper(
             node.database,
@@ -127,6 +126,12 @@ class WorkerPlane:
         )
         self.asking = join_asking(node)
         self._dispatcher = _dispatcher(node, self.asking)
+        self._lookout = Lookout(
+            node.database,
+            self.broker,
+            interval_seconds=settings.polling.poll_interval_ms / 1000,
+            on_service_calls=self._dispatcher.wake,
+        )
         self._releases: set[asyncio.Task[object]] = set()
 
     def _make_broker(self, metrics: Metrics) -> Broker:

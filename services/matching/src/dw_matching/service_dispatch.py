@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final
@@ -30,8 +29,6 @@ from dw_runtime.telemetry.metrics import Metrics
 
 log = structlog.get_logger(__name__)
 
-LOOK_SECONDS: Final = 1.0
-"""How often a process looks for due calls without being told of any."""
 LEASE_GRACE_SECONDS: Final = 15.0
 """A call whose dispatcher is lost is taken over this long after the time its request may take."""
 IN_FLIGHT_MAX: Final = 64
@@ -70,7 +67,7 @@ class ServiceDispatcher(Background):
         self._condition = Condition("services.dispatch")
 
     def wake(self) -> None:
-        """There may be something due."""
+        """There may be something due; the lookout says so as long as there is."""
         self._work.set()
 
     async def stop(self) -> None:
@@ -89,12 +86,8 @@ class ServiceDispatcher(Background):
             except _ERRORS as error:
                 self._condition.failed(error)
                 has_more = False
-            if has_more:
-                continue
-            try:
-                await asyncio.wait_for(self._work.wait(), LOOK_SECONDS * random.uniform(0.8, 1.2))
-            except TimeoutError:
-                continue
+            if not has_more:
+                await self._work.wait()
 
     async def pass_once(self) -> bool:
         """Take what is due and begin to serve it; whether there may be more that there is room for."""

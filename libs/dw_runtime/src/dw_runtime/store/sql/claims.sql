@@ -135,10 +135,10 @@ JOIN workflow_run_summaries s ON s.run_id = g.run_id;
 SELECT dw_history_page($1, $2, $3, $4);
 
 -- name: look_around
--- Once a second for the whole process: which of the queues with held polls have something ready, and which held polls
--- repeat one that was granted a lease. $1 is a JSON array of {namespace, kind, queue}, $2 of {lease_owner,
--- poll_request_id}. Queries (kind 2) and validations of updates (kind 3) have a
--- table of their own.
+-- Once a second for the whole process: which of the queues with held polls have something ready, which held polls repeat
+-- one that was granted a lease, and, by a row of NULLs, whether service calls are due. $1 is a JSON array of {namespace,
+-- kind, queue}, $2 of {lease_owner, poll_request_id}. Queries (kind 2) and validations of updates (kind 3) have a table of
+-- their own.
 SELECT w.namespace, w.kind, w.queue, NULL
 FROM json_to_recordset($1::json) AS w(namespace text, kind smallint, queue text)
 WHERE CASE
@@ -162,7 +162,12 @@ JOIN workflow_tasks t ON t.lease_owner = k.lease_owner AND t.poll_request_id = k
 UNION ALL
 SELECT NULL, NULL, NULL, q.poll_request_id
 FROM json_to_recordset($2::json) AS k(lease_owner text, poll_request_id text)
-JOIN workflow_query_tasks q ON q.lease_owner = k.lease_owner AND q.poll_request_id = k.poll_request_id AND q.state = 1;
+JOIN workflow_query_tasks q ON q.lease_owner = k.lease_owner AND q.poll_request_id = k.poll_request_id AND q.state = 1
+UNION ALL
+SELECT NULL, NULL, NULL, NULL
+WHERE EXISTS (
+    SELECT 1 FROM workflow_service_calls c WHERE c.closed_at IS NULL AND c.due_at <= (SELECT dw_now())
+);
 
 -- name: read_task
 -- One open task.

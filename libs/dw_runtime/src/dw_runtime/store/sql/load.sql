@@ -32,7 +32,8 @@ SELECT json_agg(l) FROM locked l;
 -- hold a lease: they repeat an earlier poll. $6 are the request ids of commands ({namespace, workflow_id, request_id}),
 -- $7 the timers that are due ({run_id, sequence}), $8 the updates ({run_id, update_id}) whose arguments are wanted, $9 the
 -- starts ({namespace, queue, workflow_type, build_id}) that may record what the newest live worker declares, $10 the seconds of
--- silence after which a worker declares nothing.
+-- silence after which a worker declares nothing. OFFSET 0 has the tables read for each of the names, also by a plan that
+-- was made when they were almost empty.
 WITH asked AS MATERIALIZED (
     SELECT COALESCE(k.run_id, i.current_run_id) AS run_id, bool_or(k.inbox) AS inbox, bool_or(k.closing) AS closing,
            bool_or(k.deliveries) AS deliveries, bool_or(k.details) AS details, bool_or(k.contract) AS contract
@@ -56,14 +57,22 @@ points AS (
     SELECT * FROM json_to_recordset($2::json) AS p(run_id text, task_number bigint, sequence bigint)
 ),
 tasks AS (
-    SELECT t.* FROM named n JOIN workflow_tasks t ON t.run_id = n.run_id AND t.kind = 0
+    SELECT t.*
+    FROM named n
+    CROSS JOIN LATERAL (SELECT * FROM workflow_tasks t WHERE t.run_id = n.run_id AND t.kind = 0 OFFSET 0) t
     UNION ALL
     SELECT t.*
     FROM points p
     JOIN named n ON n.run_id = p.run_id AND NOT n.closing
-    JOIN workflow_tasks t ON t.run_id = p.run_id AND t.task_number = p.task_number AND t.kind = 1
+    CROSS JOIN LATERAL (
+        SELECT * FROM workflow_tasks t
+        WHERE t.run_id = p.run_id AND t.task_number = p.task_number AND t.kind = 1 OFFSET 0
+    ) t
     UNION ALL
-    SELECT t.* FROM named n JOIN workflow_tasks t ON t.run_id = n.run_id AND t.kind = 1 WHERE n.closing
+    SELECT t.*
+    FROM named n
+    CROSS JOIN LATERAL (SELECT * FROM workflow_tasks t WHERE t.run_id = n.run_id AND t.kind = 1 OFFSET 0) t
+    WHERE n.closing
 ),
 activities AS (
     SELECT a.run_id, a.sequence, a.activity_type, a.queue, a.status, a.has_retry_policy, a.retry_policy, a.timeouts,
@@ -88,7 +97,12 @@ children AS (
     JOIN named n ON n.run_id = d.run_id AND NOT n.closing
     JOIN workflow_child_calls c ON c.run_id = d.run_id AND c.sequence = d.sequence
     UNION ALL
-    SELECT c.* FROM named n JOIN workflow_child_calls c ON c.run_id = n.run_id AND c.closed_at IS NULL WHERE n.closing
+    SELECT c.*
+    FROM named n
+    CROSS JOIN LATERAL (
+        SELECT * FROM workflow_child_calls c WHERE c.run_id = n.run_id AND c.closed_at IS NULL OFFSET 0
+    ) c
+    WHERE n.closing
 )
 SELECT
     to_json(dw_now()),
@@ -146,7 +160,9 @@ SELECT
                    u.caller, u.service_call_id, u.accepted_at,
                    CASE WHEN w.update_id IS NOT NULL OR n.closing THEN u.arguments END AS arguments
             FROM named n
-            JOIN workflow_updates u ON u.run_id = n.run_id AND u.closed_at IS NULL
+            CROSS JOIN LATERAL (
+                SELECT * FROM workflow_updates u WHERE u.run_id = n.run_id AND u.closed_at IS NULL OFFSET 0
+            ) u
             LEFT JOIN json_to_recordset($8::json) AS w(run_id text, update_id text)
                 ON w.run_id = u.run_id AND w.update_id = u.update_id
             WHERE n.inbox
@@ -243,5 +259,8 @@ SELECT
     (
         SELECT json_agg(t)
         FROM points p
-        JOIN workflow_tasks t ON t.run_id = p.run_id AND t.activity_sequence = p.sequence AND t.kind = 1
+        CROSS JOIN LATERAL (
+            SELECT * FROM workflow_tasks t
+            WHERE t.run_id = p.run_id AND t.activity_sequence = p.sequence AND t.kind = 1 OFFSET 0
+        ) t
     );
