@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import time
@@ -46,6 +47,7 @@ from dw_runtime.store.reads.probe import PostgresProbe
 from dw_runtime.telemetry.exposition import Exposition
 from dw_runtime.telemetry.logs import configure_logs
 from dw_runtime.telemetry.metrics import Metrics
+from dw_runtime.telemetry.tracing import build_tracing
 from dw_runtime.version import server_version
 from dw_runtime.wake.bus import NoBus, RedisBus, WakeBus
 
@@ -82,6 +84,8 @@ class Node:
         self.placement = _place(settings, entry_point)
         self.limits = core_limits(settings)
         self.metrics = Metrics()
+        telemetry = settings.telemetry
+        self._tracing = build_tracing(entry_point, settings.topology.server_id) if telemetry.tracing_enabled else None
         if settings.stores.database_url is None:
             raise SettingsError("No database is configured; set DATABASE_URL, DB_URL or DB_HOST.")
         self.database = Database(settings.stores.database_url, settings.stores.database_pool_size, self.metrics)
@@ -103,6 +107,7 @@ class Node:
             announce=self.announce,
             waiters=self.waiters,
             on_service_calls=lambda: self.announce((SERVICE_CALLS, SERVICE_RESULTS)),
+            tracing=self._tracing,
         )
         self._loops: dict[str, Background] = {"pump": self.pump}
         self._services: list[Background] = []
@@ -212,6 +217,7 @@ class Node:
                 trusts_forwarded=settings.auth.trust_forwarded_attribution_headers,
             ),
             check_references=ReferenceCheck(self.payloads, inlined_bytes_max=self.limits.payload_size_bytes),
+            tracing=self._tracing,
         )
         self.metrics.requests_in_flight.set_function(lambda: float(shell.in_flight))
         self.shell = shell
@@ -245,6 +251,8 @@ class Node:
         if self._redis is not None:
             await self._redis.aclose()
         await self.database.close()
+        if self._tracing is not None:
+            await asyncio.to_thread(self._tracing.close)
 
 
 def _place(settings: Settings, entry_point: str) -> Placement:

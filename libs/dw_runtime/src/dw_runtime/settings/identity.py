@@ -195,6 +195,10 @@ class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Var("DW_METRICS_PROMETHEUS_TASK_QUEUE_SERIES_LIMIT", "Series per family labelled by task queue.", minimum=0),
     ] = 100
+    tracing_enabled: Annotated[
+        bool,
+        Var("DW_TRACING_ENABLED", "Whether spans are sent by OTLP/HTTP; the OTEL_* variables say where and how many."),
+    ] = False
     env_audit_strict: Annotated[
         bool, Var("DW_ENV_AUDIT_STRICT", "Whether an unknown DW_* name stops the process at boot.")
     ] = False
