@@ -14,7 +14,6 @@ import pytest
 import structlog
 from prometheus_client.parser import text_string_to_metric_families
 
-from dw_runtime.telemetry import reference
 from dw_runtime.telemetry.context import bind_request, bind_trace
 from dw_runtime.telemetry.exposition import Exposition
 from dw_runtime.telemetry.logs import configure_logs
@@ -102,8 +101,3 @@ def test_observations_show_in_the_exposition() -> None:
 def test_processes_that_share_a_port_are_told_apart() -> None:
     text = Exposition(Metrics().registry, process_index=2).text().decode()
     assert 'dw_store_commits_total{process="2"} 0.0' in text
-
-
-def test_the_metrics_reference_is_current() -> None:
-    written = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
-    assert written == reference.render(), "run python -m dw_runtime.telemetry.reference docs/reference/metrics.md"

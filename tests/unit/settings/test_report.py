@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from dw_runtime.settings import load_audited
 from dw_runtime.settings.model import REGISTRY
-from dw_runtime.settings.report import effective, reference
+from dw_runtime.settings.report import effective
 from dw_runtime.settings.urls import without_password
-
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "settings.md"
-
-
-def test_the_reference_page_is_current() -> None:
-    assert PAGE.read_text() == reference(), "run `python -m dw_runtime.settings.reference docs/reference/settings.md`"
 
 
 def test_no_two_fields_declare_one_name() -> None:
