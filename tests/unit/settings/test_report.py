@@ -21,7 +21,7 @@ def test_no_secret_is_shown() -> None:
     environ |= {
         "DATABASE_URL": f"postgresql://u:{secret}@h/d?password={secret}",
         "REDIS_URL": f"redis://:{secret}@h",
-        "DW_PRINCIPAL_TOKENS": f'["{secret}"]',
+        "DW_PRINCIPAL_TOKENS": f'[{{"token": "{secret}-of-16-chars", "subject": "s", "roles": ["admin"]}}]',
     }
     shown = effective(load_audited(environ))
     assert secret not in shown

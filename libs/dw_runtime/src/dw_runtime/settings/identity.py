@@ -117,7 +117,7 @@ class Auth(msgspec.Struct, frozen=True, kw_only=True):
         str | None, Var("DW_ADMIN_SIGNATURE_KEY", "Signature key of administrators.", is_secret=True)
     ] = None
     principal_tokens: Annotated[
-        str | None, Var("DW_PRINCIPAL_TOKENS", "Tokens of named principals, as JSON.", is_secret=True)
+        str | None, Var("DW_PRINCIPAL_TOKENS", "Tokens of named principals, as a JSON array.", is_secret=True)
     ] = None
     backward_compatible: Annotated[
         bool,
