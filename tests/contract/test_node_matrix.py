@@ -40,6 +40,7 @@ SERVED = frozenset(
         "search_attribute_list",
         "workflow_archive",
         "workflow_run_archive",
+        "workflow_run_redrive",
         "worker_register",
         "worker_heartbeat",
         "worker_deregister",

@@ -108,6 +108,9 @@ async def test_every_method_of_a_schedule_handle(client: Client, working: Workin
     await handle.pause(note="off")
     found = await handle.describe()
     assert (found.status, found.note, found.spec) == ("paused", "changed", {"intervals": [{"every": "PT1S"}]})
+    kinds = [event.event_type for event in (await client.get_schedule_history(name, limit=2)).events]
+    assert kinds == [event.event_type async for event in client.iter_schedule_history(name, limit=2)][:2]
+    assert kinds[0] == "ScheduleCreated"
     page = await client.list_schedules(query=f"ScheduleId = '{name}'", status="paused", page_size=1)
     assert [one.schedule_id for one in page.schedules] == [name] and page.next_page_token is None
     with pytest.raises(ScheduleListError):

@@ -19,11 +19,6 @@ from tests.e2e.conftest import Planes
 from tests.harness.servers import TOKEN
 
 UNADVERTISED = {
-    "backfill_schedule", "create_schedule", "delete_schedule",
-    "describe_schedule", "get_schedule_handle", "get_schedule_history",
-    "iter_schedule_history", "list_schedules", "pause_schedule", "redrive_workflow",
-    "resume_schedule", "send_webhook_bridge_event",
-    "trigger_schedule", "update_schedule",
     "cancellation_scope_boundary_on_claim", "open_cancellation_scope_on_claim", "prepared_local_activity_operation",
     "deregister_worker_registration", "query_task_status",
 }  # fmt: skip

@@ -24,6 +24,7 @@ from dw_api_ingress.output_streams import OutputStreamHandlers
 from dw_api_ingress.passes import PassHandlers
 from dw_api_ingress.payload_cleanup import PayloadCleanupHandlers
 from dw_api_ingress.querying import QueryHandlers
+from dw_api_ingress.redriving import RedriveHandlers
 from dw_api_ingress.repairing import RepairHandlers
 from dw_api_ingress.retention import RetentionHandlers
 from dw_api_ingress.schedule_listing import ScheduleListing
@@ -123,6 +124,7 @@ def control_handlers(
         "workflow_run_repair": repair.repair,
         "workflow_archive": archive,
         "workflow_run_archive": archive,
+        "workflow_run_redrive": RedriveHandlers(pump, runs, new_id).redrive,
         "workflow_list": reads.page,
         "workflow_runs": reads.runs,
         "workflow_describe": reads.describe,

@@ -6,7 +6,8 @@ import copy
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from dw_core.engine.activity_outcomes import Failure, expired_timeout, resolve, settle_failure, settle_timeout
+from dw_core.engine.activity_ends import resolve
+from dw_core.engine.activity_outcomes import Failure, expired_timeout, settle_failure, settle_timeout
 from dw_core.engine.activity_sessions import renew_session, session_of
 from dw_core.engine.closing import close_attempt
 from dw_core.engine.commands.groups import group_members

@@ -33,6 +33,7 @@ from dw_core.engine.inputs import (
     HeartbeatWorkflowTask,
     Input,
     RecoverLeases,
+    RedriveWorkflow,
     ReleaseClaim,
     RenewActivityLease,
     RepairWorkflow,
@@ -49,6 +50,7 @@ from dw_core.engine.inputs import (
 )
 from dw_core.engine.message_streams import decide_append
 from dw_core.engine.output_streams import decide_output
+from dw_core.engine.redriving import decide_redrive
 from dw_core.engine.releases import decide_release
 from dw_core.engine.renewals import decide_renew
 from dw_core.engine.repairs import decide_repair, decide_unblock
@@ -107,6 +109,8 @@ def decide(snapshot: Snapshot, change: Input, now: datetime, limits: Limits) -> 
             return decide_repair(snapshot, change, now)
         case ArchiveWorkflow():
             return decide_archive(snapshot, change, now)
+        case RedriveWorkflow():
+            return decide_redrive(snapshot, change, now)
         case UnblockRun():
             return decide_unblock(snapshot, change, now)
         case RequestCancellation():

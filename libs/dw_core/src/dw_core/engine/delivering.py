@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from dw_core.engine import activities
-from dw_core.engine.activity_outcomes import resolve
+from dw_core.engine.activity_ends import resolve
 from dw_core.engine.children import ask_to_cancel, cancel_call
 from dw_core.engine.closing import cancel_activity, close_attempt
 from dw_core.engine.commands.groups import Path, is_selection

@@ -188,6 +188,12 @@ class ArchiveWorkflow(CommandInput, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class RedriveWorkflow(CommandInput, frozen=True, kw_only=True):
+    """Go on from the failed run ``run_id`` as a new run (control-plane §13.9)."""
+
+    NEEDS: ClassVar[Need] = Need.DETAILS | Need.STREAMS
+
+
 class RequestCancellation(CommandInput, frozen=True, kw_only=True):
     """Ask the current run to cancel itself, with time to clean up (control-plane §13.6).
 

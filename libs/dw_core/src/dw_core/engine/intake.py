@@ -90,6 +90,7 @@ def begin(
 _OUTCOMES = {
     "run_not_active": "rejected_not_active",
     "run_not_closed": "rejected_run_not_closed",
+    "run_not_failed": "rejected_run_not_failed",
     "unknown_signal": "rejected_unknown_signal",
     "unknown_update": "rejected_unknown_update",
     "invalid_signal_arguments": "rejected_invalid_arguments",

@@ -115,7 +115,8 @@ class Run(msgspec.Struct, kw_only=True):
     """A run: status, deadlines and the counters that decisions need (engine §1.2).
 
     ``blocked_build_id`` is the build that could not replay a run with ``replay_blocked``; ``has_service_calls``: the
-    run answers service calls, which end with it. ``trace_context`` is that of its start, for the workers of its tasks.
+    run answers service calls, which end with it. ``trace_context`` is that of its start, for the workers of its tasks;
+    ``redrive_of`` is the failed run whose results it takes over.
     """
 
     run_id: str
@@ -161,6 +162,7 @@ class Run(msgspec.Struct, kw_only=True):
     sticky_until: datetime | None = None
     parent: ParentCall | None = None
     trace_context: TraceContext | None = None
+    redrive_of: str | None = None
     continued_to_run_id: str | None = None
     archive: Archive | None = None
     output: str | None = None

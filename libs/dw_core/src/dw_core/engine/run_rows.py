@@ -42,6 +42,14 @@ class Activity(msgspec.Struct, kw_only=True):
     closed_at: datetime | None = None
 
 
+class RecordedResult(msgspec.Struct, frozen=True):
+    """What an activity of a redriven run has returned: ``result`` is the member of its ``ActivityCompleted`` event."""
+
+    activity_type: str
+    arguments: str | None
+    result: Any
+
+
 class Timer(msgspec.Struct, kw_only=True):
     """A durable timer (engine §1.6). ``due_at`` is when the clock looks at it: ``fire_at``, or later when
     it was put off.

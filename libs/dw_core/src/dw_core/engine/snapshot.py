@@ -16,6 +16,7 @@ from dw_core.engine.run_rows import (
     Group,
     InboxEvent,
     Receipt,
+    RecordedResult,
     Timer,
     VersionMarker,
 )
@@ -40,7 +41,8 @@ class Snapshot(msgspec.Struct, kw_only=True):
     ``outputs`` all output streams of the run, ``output_items`` offsets by the key of an item that may be repeated.
     ``contract`` what the run declared at its start, ``offered`` what a new run would. ``operations`` and
     ``service_calls`` (by id) are there for commands that call them and for runs that answer calls. ``routes`` are the
-    queues of starts about whose builds operators have a wish. :meth:`fold`
+    queues of starts about whose builds operators have a wish, ``redriven`` by sequence what the run may take over.
+    :meth:`fold`
     replaces rows by a transition's after images, so that the next input of the same batch decides on what the previous
     one did.
     """
@@ -72,6 +74,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     output_items: dict[str, int] = {}
     sessions: dict[str, Session] = {}
     routes: dict[str, QueueRoutes] = {}
+    redriven: dict[int, RecordedResult] = {}
 
     @property
     def workflow_task(self) -> Task | None:

@@ -1,4 +1,5 @@
-"""The run after this one: by continue-as-new, or because a failed child is tried again (engine §6.6, §6.7)."""
+"""The run after this one: by continue-as-new, because a failed child is tried again (engine §6.6, §6.7), or because
+somebody wants a failed run to go on."""
 
 from __future__ import annotations
 
@@ -71,11 +72,32 @@ def retry(writer: RunWriter, *error_types: str | None) -> bool:
     return True
 
 
+def redrive(writer: RunWriter) -> Run:
+    """Open the run that goes on from this one, which has failed, and takes over its results (control-plane §13.9).
+
+    It has the time that the failed one was given at its start. A parent has been told of the failure and waits no more.
+    """
+    run = writer.run
+    follower = _follower(writer, ContinueAsNew(), writer.now, None)
+    details = _details(writer, follower, ContinueAsNew())
+    follower.redrive_of = run.run_id
+    follower.execution_deadline_at = deadline(writer.now, details.execution_timeout_seconds)
+    messages = carry_messages(writer, follower)
+    members = {"redriven_from_run_id": run.run_id}
+    writer.transition.spawned.append(open_run(follower, details, members, writer.now, messages=messages))
+    return follower
+
+
+def successor_id(writer: RunWriter) -> str:
+    """The id of the run that will follow this one."""
+    return derived_ulid(writer.now, writer.run.run_id, "next")
+
+
 def _follower(writer: RunWriter, command: ContinueAsNew, starts_at: datetime, parent: ParentCall | None) -> Run:
     run = writer.run
     details = writer.details
     follower = Run(
-        run_id=derived_ulid(writer.now, run.run_id, "next"),
+        run_id=successor_id(writer),
         namespace=run.namespace,
         workflow_id=run.workflow_id,
         run_number=run.run_number + 1,

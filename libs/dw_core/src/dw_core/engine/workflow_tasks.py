@@ -19,6 +19,7 @@ from dw_core.engine.inputs import (
 )
 from dw_core.engine.message_streams import refuse_positions
 from dw_core.engine.ownership import guard, identify, settled_elsewhere
+from dw_core.engine.redriving import take_over_results
 from dw_core.engine.rows import Run, Task, TaskState
 from dw_core.engine.run_rows import Receipt
 from dw_core.engine.snapshot import Snapshot
@@ -127,6 +128,8 @@ def decide_complete(snapshot: Snapshot, report: CompleteWorkflowTask, now: datet
     remember(run, report.sticky, now)
     if not run.is_terminal:
         run.status = "waiting"
+        if snapshot.redriven:
+            take_over_results(writer)
         if is_undelivered(run) and writer.transition.events:
             # What was decided before the cancellation could be delivered is recorded now; the next claim delivers it.
             context = {} if update_of(held) is not None else held.resume or {}

@@ -256,6 +256,13 @@ REFUSALS: dict[str, tuple[str, ...]] = {
         "run_not_closed",
         "run_not_found",
     ),
+    "workflow_run_redrive": (
+        "instance_not_found",
+        "request_id_conflict",
+        "run_not_failed",
+        "run_not_found",
+        "selected_run_not_current",
+    ),
     "workflow_run_cancel": ("instance_not_found", "run_not_active", "run_not_found"),
     "workflow_run_debug": ("instance_not_found", "run_not_found"),
     "workflow_run_describe": (

@@ -52,6 +52,7 @@ REASONS: dict[str, int] = {
     "attribute_not_found": 404,
     "system_attribute": 409,
     "run_not_closed": 409,
+    "run_not_failed": 409,
     "workflow_memo_validation_failed": 422,
     "workflow_metadata_capability_not_advertised": 409,
     "typed_search_attributes_unavailable": 409,

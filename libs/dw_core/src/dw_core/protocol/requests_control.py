@@ -201,6 +201,12 @@ class WorkflowArchive(WorkflowTerminate, frozen=True, kw_only=True):
     """``POST …/archive``, instance and run (control-plane §13.8); every field is optional."""
 
 
+class WorkflowRedrive(msgspec.Struct, frozen=True, kw_only=True):
+    """``POST …/redrive`` of a run (control-plane §13.9)."""
+
+    request_id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+
+
 class SearchAttributeCreate(msgspec.Struct, frozen=True, kw_only=True):
     """``POST /api/search-attributes`` (control-plane §21)."""
 

@@ -12,6 +12,7 @@ from dw_core.protocol.requests_control import (
     WorkflowArchive,
     WorkflowCancel,
     WorkflowQuery,
+    WorkflowRedrive,
     WorkflowRepair,
     WorkflowRequestCancellation,
     WorkflowSignal,
@@ -101,6 +102,14 @@ COMMANDS = (
     *_command("terminate", "terminate", "terminate", WorkflowTerminate),
     *_command("repair", "repair", "repair", WorkflowRepair),
     *_command("archive", "archive", "archive", WorkflowArchive),
+    _gated(
+        "POST",
+        f"{_RUN}/redrive",
+        "workflow_run_redrive",
+        "Redrive: named run",
+        operation="redrive",
+        request=WorkflowRedrive,
+    ),
     *_command("request-cancellation", "request_cancellation", None, WorkflowRequestCancellation),
 )
 

@@ -31,6 +31,7 @@ from dw_core.engine.run_rows import (
     Attempt,
     Command,
     Receipt,
+    RecordedResult,
 )
 from dw_core.engine.selections import selection_path
 from dw_core.engine.snapshot import Snapshot
@@ -52,6 +53,7 @@ _decode_tasks = msgspec.json.Decoder(list[Task]).decode
 _decode_commands = msgspec.json.Decoder(list[Command]).decode
 _decode_receipts = msgspec.json.Decoder(list[Receipt]).decode
 _decode_attempts = msgspec.json.Decoder(list[Attempt]).decode
+_decode_recorded = msgspec.json.Decoder(RecordedResult).decode
 _decode_session = msgspec.json.Decoder(Session).decode
 
 
@@ -141,6 +143,7 @@ async def load(transaction: Transaction, batch: Sequence[Input], polls: Sequence
             snapshot.kept[command.request_id or ""] = command
     await _load_settled(transaction, batch, by_run)
     await _load_members(transaction, batch, by_run)
+    await _load_redriven(transaction, batch, by_run)
     await load_services(transaction, batch, by_run, by_instance)
     assert now is not None, "read_related always tells the time"
     return Loaded(_decode_time(now), by_run, by_instance, _decode_texts(repeated or b"[]"))
@@ -279,6 +282,24 @@ async def _load_members(transaction: Transaction, batch: Sequence[Input], by_run
     parts = (await transaction.ask([("read_members", encode_rows(groups), encode_rows(spans))]))[0][0]
     found, tasks, activities, timers, children = parts
     fill(by_run, (tasks, activities, timers, children, None, None, found, None, None, None))
+
+
+async def _load_redriven(transaction: Transaction, batch: Sequence[Input], by_run: dict[str, Snapshot]) -> None:
+    """What runs that were redriven may take over for the activities that they schedule now."""
+    spans: list[dict[str, object]] = []
+    for change in batch:
+        if isinstance(change, CompleteWorkflowTask) and change.parsed is not None:
+            run = by_run[change.run_id].run
+            count = len(change.parsed.commands)
+            if run is not None and run.redrive_of is not None:
+                first = run.next_workflow_sequence
+                named = {"run_id": run.run_id, "source": run.redrive_of}
+                spans.append(named | {"first": first, "last": first + count - 1})
+    if not spans:
+        return
+    for run_id, sequence, recorded in (await transaction.ask([("read_redriven", encode_rows(spans))]))[0]:
+        assert run_id is not None and sequence is not None and recorded is not None
+        by_run[run_id.decode()].redriven[int(sequence)] = _decode_recorded(recorded)
 
 
 async def _load_settled(transaction: Transaction, batch: Sequence[Input], by_run: dict[str, Snapshot]) -> None:
