@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -172,6 +172,7 @@ class Node:
             default_namespace=settings.topology.default_namespace,
             now=wire_now,
             is_draining=lambda: self.shell is not None and self.shell.draining.is_set(),
+            on_judged=self._count_failing,
         )
         namespaces = NamespaceCache(self.database)
         static = static_parts(
@@ -217,6 +218,10 @@ class Node:
         self.shell = shell
         self.app = Application(shell, Exposition(self.metrics.registry))
         return self.app
+
+    def _count_failing(self, failing: Collection[str]) -> None:
+        for check, gauge in self.metrics.readiness_failing.items():
+            gauge.set(check in failing)
 
     def _dead_loops(self) -> Sequence[str]:
         return [name for name, loop in self._loops.items() if not loop.is_alive]

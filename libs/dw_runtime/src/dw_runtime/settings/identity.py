@@ -76,7 +76,7 @@ class Stores(msgspec.Struct, frozen=True, kw_only=True):
             "Postgres as a URL.",
             is_secret=True,
             also=("DB_URL",),
-            derived="DB_HOST, DB_PORT, DB_DATABASE, DB_USERNAME, DB_PASSWORD and DB_SSLMODE when DB_HOST is set",
+            derived="DB_HOST, DB_PORT, DB_DATABASE, DB_USERNAME and DB_PASSWORD when DB_HOST is set",
         ),
     ] = None
     database_pool_size: Annotated[

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from dw_runtime.telemetry.metrics import METRICS, MetricSpec
+from dw_runtime.telemetry.metrics import METRICS
+from dw_runtime.telemetry.spec import MetricSpec
 
 _INTRODUCTION = """\
 # Metrics
