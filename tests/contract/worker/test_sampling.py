@@ -29,7 +29,7 @@ def sampled(client: Client, name: str, **labels: str) -> float | None:
 
 
 def queue_labels(client: Client, kind: str = "workflow_task") -> dict[str, str]:
-    return {"namespace": client.served.namespace, "task_queue": QUEUE, "kind": kind}
+    return {"workflow_namespace": client.served.namespace, "task_queue": QUEUE, "kind": kind}
 
 
 async def test_waiting_and_held_tasks_of_a_queue_show_with_the_age_of_the_oldest(client: Client) -> None:

@@ -20,7 +20,7 @@ OVERDUE: Final = ("timer", "schedule", "schedule_fire", "task_deadline")
 STUCK_REASONS: Final = ("replay_blocked", "task_failing")
 
 _QUEUE: Final = {
-    "namespace": "a namespace",
+    "workflow_namespace": "a namespace",
     "task_queue": "a task queue of it",
     "kind": ", ".join(QUEUE_KINDS),
 }
