@@ -68,10 +68,10 @@ def render(chart: Path = CHART) -> str:
     described = list(documented(text))
     parents = {key.rpartition(".")[0] for key, _ in described}
     parents |= {parent.rpartition(".")[0] for parent in parents} | {"apiIngress", "matching", "scheduler"}
-    rows = [
-        f"| `{key}` | {'' if key in parents else f'`{default_of(values, key)}`'} | {meaning.replace('|', chr(92) + '|')} |"
-        for key, meaning in described
-    ]
+    rows = []
+    for key, meaning in described:
+        default = "" if key in parents else f"`{default_of(values, key)}`"
+        rows.append(f"| `{key}` | {default} | {meaning} |")
     introduction = _INTRODUCTION.format(
         description=about["description"],
         version=about["version"],

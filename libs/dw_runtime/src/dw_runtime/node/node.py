@@ -43,6 +43,7 @@ from dw_runtime.settings import Settings, SettingsError
 from dw_runtime.store.database import Database
 from dw_runtime.store.reads.namespaces import NamespaceCache
 from dw_runtime.store.reads.probe import PostgresProbe
+from dw_runtime.telemetry.certificates import watch_certificates
 from dw_runtime.telemetry.exposition import Exposition
 from dw_runtime.telemetry.logs import configure_logs
 from dw_runtime.telemetry.metrics import Metrics
@@ -84,6 +85,7 @@ class Node:
         self.metrics = Metrics()
         if settings.stores.database_url is None:
             raise SettingsError("No database is configured; set DATABASE_URL, DB_URL or DB_HOST.")
+        watch_certificates(self.metrics.certificate_expiry, settings.stores)
         self.database = Database(settings.stores.database_url, settings.stores.database_pool_size, self.metrics)
         self.holder = f"{settings.topology.server_id}:{os.getpid()}:{secrets.token_hex(4)}"
         self._redis: redis.Redis | None = None

@@ -89,6 +89,12 @@ READINESS_FAILING: Final = MetricSpec(
     help="1 while this check keeps the process from being ready, otherwise 0.",
     labels={"check": ", ".join(READINESS_CHECKS)},
 )
+CERTIFICATE_EXPIRY: Final = MetricSpec(
+    name="dw_certificate_expiry_timestamp_seconds",
+    kind="gauge",
+    help="When the first certificate in the file ends, in seconds since 1970; 0 when the file cannot be read.",
+    labels={"use": "postgres_ca, postgres_client, redis_ca, redis_client"},
+)
 CLAIMS: Final = MetricSpec(
     name="dw_task_claims_total", kind="counter", help="Tasks leased to a polling worker.", labels=_KIND
 )
@@ -250,6 +256,7 @@ METRICS: Final = (
     POOL_SIZE,
     POOL_WAITING,
     READINESS_FAILING,
+    CERTIFICATE_EXPIRY,
     CLAIMS,
     POLL_WAITERS,
     POLLS_THROTTLED,
@@ -301,6 +308,7 @@ class Metrics:
         self.pool_waiting = self._gauge(POOL_WAITING)
         failing = self._gauge(READINESS_FAILING)
         self.readiness_failing = {check: failing.labels(check) for check in READINESS_CHECKS}
+        self.certificate_expiry = self._gauge(CERTIFICATE_EXPIRY)
         self.sampled = Sampled(self.registry)
         claims, waiters, expiries = self._counter(CLAIMS), self._gauge(POLL_WAITERS), self._counter(LEASE_EXPIRIES)
         self.claims = {kind: claims.labels(kind) for kind in KINDS}
