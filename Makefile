@@ -13,7 +13,7 @@ PYTEST_ARGS ?=
 DEV_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help dev test golden test-engine lint format bench bench-large bench-shapes bench-sticky bench-schedules wheels lock lock-check clean
+.PHONY: help dev test golden test-engine lint format bench bench-large bench-shapes bench-sticky bench-schedules docs references wheels lock lock-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,18 @@ bench-shapes: $(VENV)/.test-installed ## Measure steps in turn, a fan-out, a sig
 
 bench-schedules: $(VENV)/.test-installed ## Measure 10,000 schedules due in one second beside unrelated starts
 	@$(BIN)/python -m benchmarks.schedules $(BENCH_ARGS)
+
+$(VENV)/docs/.installed: requirements/docs.txt | $(BIN)/python
+	@$(PYTHON) -m venv $(VENV)/docs
+	@$(VENV)/docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch $@
+
+docs: $(VENV)/docs/.installed ## Build the documentation site into build/docs; a broken link is an error
+	@$(VENV)/docs/bin/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky docs build/docs
+	@echo "build/docs/index.html"
+
+references: $(VENV)/.test-installed ## Write the generated pages of docs/reference anew
+	@$(BIN)/python -m tests.references
 
 wheels: $(VENV)/.lint-installed ## Build a wheel of every package into dist/
 	@rm -rf dist

@@ -13,6 +13,8 @@ import pytest
 from dw_core.limits import SERVICE_LOST_ATTEMPTS_MAX, Limits
 from dw_core.services.invocation import Served
 from dw_core.services.rows import CallAttempt, ServiceCall
+from dw_matching.broker import Broker
+from dw_matching.lookout import Lookout
 from dw_matching.service_dispatch import PUT_OFF_SECONDS_MAX, ServiceDispatcher, put_off_seconds
 from dw_matching.service_serving import ServiceServer
 from dw_runtime.pump.pump import Pump
@@ -84,7 +86,7 @@ class Dispatching(msgspec.Struct):
 
 @asynccontextmanager
 async def dispatching(url: str, outcome: Served | Exception) -> AsyncIterator[Dispatching]:
-    """A dispatcher whose server does as told."""
+    """A dispatcher whose server does as told, and the lookout that tells it of due calls."""
     metrics, server = Metrics(), Scripted(outcome)
     database = Database(url, 4, metrics)
     await database.open()
@@ -92,9 +94,13 @@ async def dispatching(url: str, outcome: Served | Exception) -> AsyncIterator[Di
     pump.start()
     dispatcher = ServiceDispatcher(database, pump, server, metrics, holder="dispatcher", announce=lambda keys: None)
     dispatcher.start()
+    broker = Broker(metrics, probe=lambda keys: None, release=lambda grant: None)
+    lookout = Lookout(database, broker, interval_seconds=0.1, on_service_calls=dispatcher.wake)
+    lookout.start()
     try:
         yield Dispatching(database, server)
     finally:
+        await lookout.stop()
         await dispatcher.stop()
         await pump.stop()
         await database.close()

@@ -107,7 +107,6 @@ REQUIRED_CAPABILITIES = (
 TRAPS = (
     "query_task_authority",
     "worker_deregistration_fencing",
-    "observability_context",
     "nexus_cooperative_cancellation",
     "prepared_local_activities",
 )

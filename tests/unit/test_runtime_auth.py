@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import hmac
+import json
 
 import pytest
 
 from dw_core.protocol.problems import Problem
 from dw_runtime.auth.authenticator import build_authenticator
+from dw_runtime.auth.grants import Grant
 from dw_runtime.auth.settings import AuthSettings
+from dw_runtime.http.call import Principal
+from dw_runtime.settings import SettingsError, load
+from dw_runtime.settings.named_tokens import read_named_tokens
 
 ROLES = AuthSettings(token="single", worker_token="w", operator_token="o", admin_token="a")
 
@@ -99,3 +104,47 @@ def test_secrets_never_show() -> None:
     settings = AuthSettings(token="hush-hush", worker_signature_key="hush-hush")
     authenticator = build_authenticator(settings)
     assert "hush" not in repr(settings) + repr(vars(authenticator)) + str(settings)
+
+
+NAMED = json.dumps(
+    [
+        {"token": "new-operator-token-0", "subject": "deployer", "roles": ["operator"]},
+        {"token": "billing-worker-token", "subject": "billing", "roles": ["worker"], "namespaces": ["Billing"]},
+    ]
+)
+
+
+def test_tokens_of_named_principals_open_what_they_say() -> None:
+    named = read_named_tokens(NAMED)
+    door = build_authenticator(AuthSettings(driver="token", token="the-old-token", named=named))
+
+    def grant(token: str) -> Grant:
+        return door.authenticate({b"authorization": b"Bearer " + token.encode()}, b"")
+
+    assert grant("the-old-token").passes == {"worker", "operator", "admin"}
+    assert grant("new-operator-token-0").principal == Principal("deployer", "operator", "token")
+    worker = grant("billing-worker-token")
+    assert (worker.principal.subject, set(worker.passes)) == ("billing", {"worker"})
+    assert worker.principal.may_use("billing") and not worker.principal.may_use("default")
+    with pytest.raises(Problem):
+        grant("another-token-of-nobody")
+    assert "billing-worker-token" not in repr(named)
+    assert build_authenticator(AuthSettings(driver="token", named=named)).state().status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[", "not valid JSON"),
+        ("{}", "must be an array"),
+        ('[{"token": "secret-value-secret", "subject": "a", "roles": ["root"]}]', r"Look at \[0\]\.roles"),
+        ('[{"token": "short", "subject": "a", "roles": ["admin"]}]', "16 characters"),
+        ('[{"token": "secret-value-secret", "subject": "a", "roles": []}]', "roles"),
+        ('[{"token": "secret-value-secret", "subject": "a", "roles": ["admin"], "more": 1}]', "must be an array"),
+        (json.dumps([{"token": "secret-value-secret", "subject": s, "roles": ["admin"]} for s in "ab"]), "twice"),
+    ],
+)
+def test_named_tokens_that_cannot_be_used_stop_the_start_and_are_not_shown(text: str, complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint) as refused:
+        load({"DW_PRINCIPAL_TOKENS": text})
+    assert "secret-value" not in str(refused.value) and "root" not in str(refused.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import io
 import json
 import logging
@@ -13,8 +14,7 @@ import pytest
 import structlog
 from prometheus_client.parser import text_string_to_metric_families
 
-from dw_runtime.telemetry import reference
-from dw_runtime.telemetry.context import bind_request
+from dw_runtime.telemetry.context import bind_request, bind_trace
 from dw_runtime.telemetry.exposition import Exposition
 from dw_runtime.telemetry.logs import configure_logs
 from dw_runtime.telemetry.metrics import METRICS, Metrics
@@ -50,6 +50,18 @@ def test_our_lines_and_the_librarys_share_one_form(lines: io.StringIO) -> None:
     bind_request("req-2", "billing")
     structlog.get_logger("dw.test").warning("lease.expired")
     assert "run_id" not in _parsed(lines)[-1]
+
+
+def test_lines_of_traced_work_name_their_span(lines: io.StringIO) -> None:
+    def traced() -> None:
+        bind_trace(f"00-{'a' * 32}-{'b' * 16}-01")
+        structlog.get_logger("dw.test").warning("lease.expired")
+
+    contextvars.copy_context().run(traced)
+    structlog.get_logger("dw.test").warning("lease.expired")
+    inside, outside = _parsed(lines)
+    assert (inside["trace_id"], inside["span_id"]) == ("a" * 32, "b" * 16)
+    assert "trace_id" not in outside
 
 
 def test_an_exception_stays_on_its_line(lines: io.StringIO) -> None:
@@ -89,8 +101,3 @@ def test_observations_show_in_the_exposition() -> None:
 def test_processes_that_share_a_port_are_told_apart() -> None:
     text = Exposition(Metrics().registry, process_index=2).text().decode()
     assert 'dw_store_commits_total{process="2"} 0.0' in text
-
-
-def test_the_metrics_reference_is_current() -> None:
-    written = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
-    assert written == reference.render(), "run python -m dw_runtime.telemetry.reference docs/reference/metrics.md"

@@ -12,7 +12,7 @@ from dw_runtime.telemetry.sampled import QueueSample
 from tests.contract.worker.client import QUEUE, Client
 from tests.harness.worker_plane import ServedPlane, worker_plane
 
-ALL_QUEUES = {"DW_METRICS_PROMETHEUS_TASK_QUEUE_SERIES_LIMIT": "1000000"}
+ALL_QUEUES = {"DW_METRICS_PROMETHEUS_TASK_QUEUE_SERIES_LIMIT": "10000"}
 
 
 @pytest.fixture

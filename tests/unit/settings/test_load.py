@@ -31,13 +31,13 @@ def test_values_are_converted_to_the_type_of_their_field() -> None:
         {
             "DW_HTTP_PORT": " 9000 ",
             "DW_COMPRESSION_ENABLED": "false",
-            "DW_V2_SUPPORTED_COMPATIBILITIES": "a, b",
+            "DW_SERVICE_ALLOWED_NETWORKS": "10.0.0.0/8, 192.168.1.7",
             "DW_WORKFLOW_TASK_MAX_DISPATCHES_PER_MINUTE": "7",
         }
     )
     assert settings.http.port == 9000
     assert settings.protocol.compression_enabled is False
-    assert settings.fleet.supported_compatibilities == ("a", "b")
+    assert settings.services.allowed_networks == ("10.0.0.0/8", "192.168.1.7")
     assert settings.admission.workflow_dispatches_per_minute == 7
 
 
@@ -161,12 +161,14 @@ def test_tls_of_the_stores_holds_for_parts_and_for_urls_that_do_not_say_otherwis
 
 
 def test_a_legacy_name_works_with_a_remark_and_yields_to_the_current_name() -> None:
-    loaded = load_audited({"WORKFLOW_SERVER_TOPOLOGY_SHAPE": "standalone_server", "WORKFLOW_V2_MULTI_NODE": "1"})
+    loaded = load_audited(
+        {"WORKFLOW_SERVER_TOPOLOGY_SHAPE": "standalone_server", "WORKFLOW_V2_STICKY_EXECUTION_ENABLED": "0"}
+    )
     assert loaded.settings.topology.shape == "standalone_server"
-    assert loaded.settings.fleet.is_multi_node is True
+    assert loaded.settings.fleet.sticky_execution_enabled is False
     assert {(finding.kind, finding.name) for finding in loaded.findings} == {
         ("legacy", "WORKFLOW_SERVER_TOPOLOGY_SHAPE"),
-        ("legacy", "WORKFLOW_V2_MULTI_NODE"),
+        ("legacy", "WORKFLOW_V2_STICKY_EXECUTION_ENABLED"),
     }
     assert load({"WORKFLOW_SERVER_MODE": "embedded", "DW_MODE": "service"}).topology.mode == "service"
 

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from dw_runtime import settings
 from dw_runtime.settings import load_audited
 from dw_runtime.settings.model import REGISTRY
-from dw_runtime.settings.report import effective, reference
+from dw_runtime.settings.report import effective
 from dw_runtime.settings.urls import without_password
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "settings.md"
-
-
-def test_the_reference_page_is_current() -> None:
-    assert PAGE.read_text() == reference(), "run `python -m dw_runtime.settings.reference docs/reference/settings.md`"
+ROOT = Path(__file__).parents[3]
+SETTINGS = Path(settings.__file__).parent
 
 
 def test_no_two_fields_declare_one_name() -> None:
@@ -29,7 +27,7 @@ def test_no_secret_is_shown() -> None:
     environ |= {
         "DATABASE_URL": f"postgresql://u:{secret}@h/d?password={secret}",
         "REDIS_URL": f"redis://:{secret}@h",
-        "DW_PRINCIPAL_TOKENS": f'["{secret}"]',
+        "DW_PRINCIPAL_TOKENS": f'[{{"token": "{secret}-of-16-chars", "subject": "s", "roles": ["admin"]}}]',
     }
     shown = effective(load_audited(environ))
     assert secret not in shown
@@ -55,3 +53,16 @@ def test_the_effective_configuration_says_where_a_value_came_from() -> None:
 )
 def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
     assert without_password(url) == shown
+
+
+def test_every_setting_is_read_by_some_code() -> None:
+    """A setting without effect is worse than none; one that only others know belongs to ``IGNORED``."""
+    sources = [
+        path.read_text(encoding="utf-8")
+        for part in ("libs", "services")
+        for path in (ROOT / part).rglob("*.py")
+        if path.parts[-2:-1] != ("settings",)
+    ]
+    code = "\n".join([*sources, (SETTINGS / "load.py").read_text(encoding="utf-8")])
+    unread = [declared.var.name for declared in REGISTRY if f".{declared.field}" not in code]
+    assert unread == ["DW_WORKER_PROTOCOL_VERSION"], "that one only refuses other values"

@@ -245,6 +245,5 @@ DW_WORKER_SIGNATURE_KEY: auth.existingSecret
 DW_OPERATOR_SIGNATURE_KEY: auth.existingSecret
 DW_ADMIN_SIGNATURE_KEY: auth.existingSecret
 DW_EXTERNAL_PAYLOAD_DISKS: secretSettings
-DW_V2_HISTORY_EXPORT_SIGNING_KEY: secretSettings
 DW_BRIDGE_SIGNATURE_KEYS: secretSettings
 {{- end -}}

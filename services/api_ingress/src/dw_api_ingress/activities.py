@@ -8,7 +8,7 @@ from dw_api_ingress.caller import command_context
 from dw_api_ingress.cursors import decode_cursor, encode_cursor
 from dw_api_ingress.listing import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
 from dw_api_ingress.queries import page_size, status_bucket
-from dw_api_ingress.starting import DEFAULT_QUEUE
+from dw_api_ingress.starting import DEFAULT_QUEUE, origin
 from dw_core.engine.inputs import StartActivity
 from dw_core.engine.rows import Details, RetryPolicy, TaskState
 from dw_core.engine.run_rows import Timeouts
@@ -64,6 +64,7 @@ class ActivityHandlers:
                 schedule_to_close_timeout=body.schedule_to_close_timeout_seconds,
                 heartbeat_timeout=body.heartbeat_timeout_seconds,
             ),
+            trace_context=origin(call, body.observability_context),
         )
         return Reply(settle(await self._pump.submit(change)), status=201)
 

@@ -17,6 +17,7 @@ from dw_core.payloads.envelope import read_input
 from dw_core.payloads.errors import PayloadError
 from dw_core.protocol.problems import Invalid
 from dw_core.protocol.requests_control import WorkflowStart
+from dw_core.protocol.trace_context import TraceContext, read_trace_context, trace_context
 from dw_runtime.http.call import Call, Reply
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
@@ -72,7 +73,14 @@ class StartHandlers:
             fairness_key=body.fairness_key,
             fairness_weight=1 if body.fairness_weight is None else body.fairness_weight,
             compatibility=body.build_id or body.compatibility or None,
+            trace_context=origin(call, body.observability_context),
         )
+
+
+def origin(call: Call, document: Any) -> TraceContext | None:
+    """The trace that a start belongs to: that of its body, else that of its headers."""
+    names = ("traceparent", "tracestate", "baggage")
+    return read_trace_context(document) or trace_context(*(call.headers.get(name) for name in names))
 
 
 def _arguments(value: Any) -> str:

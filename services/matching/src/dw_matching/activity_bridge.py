@@ -28,6 +28,7 @@ from dw_runtime.pump.claims import Claimed
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
 from dw_runtime.store.database import Database
+from dw_runtime.telemetry.context import current_traceparent
 
 
 class ActivityTasks:
@@ -43,7 +44,7 @@ class ActivityTasks:
         """Wait for a task; see the protocol."""
         claimed = await wait_for_task(self._broker, poll, TaskKind.ACTIVITY, self._lease_seconds)
         assert claimed is None or isinstance(claimed, Claimed), "the queues of this kind give nothing else"
-        return None if claimed is None else activity_task(claimed)
+        return None if claimed is None else activity_task(claimed, current_traceparent())
 
     async def claim(self, namespace: str, task_id: str, lease_owner: str) -> dict[str, Any]:
         """Lease one particular task; see the protocol."""

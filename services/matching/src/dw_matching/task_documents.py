@@ -18,6 +18,7 @@ from dw_core.limits import HISTORY_COMPRESSION_THRESHOLD_EVENTS, Limits
 from dw_core.payloads.envelope import envelope
 from dw_core.payloads.references import IN_EVENTS
 from dw_core.protocol.timestamps import wire_time
+from dw_core.protocol.trace_context import task_members
 from dw_core.sessions.session import affinity
 from dw_runtime.pump.claims import Claimed
 
@@ -48,8 +49,13 @@ RESUME_FIELDS = (
 _NO_RESUME = dict.fromkeys(RESUME_FIELDS)
 
 
-def workflow_task(claimed: Claimed, accept_encoding: str | None, limits: Limits) -> dict[str, Any]:
-    """The workflow task object with its first page of history, whose stored bytes are spliced in."""
+def workflow_task(
+    claimed: Claimed, accept_encoding: str | None, limits: Limits, producer: str | None = None
+) -> dict[str, Any]:
+    """The workflow task object with its first page of history, whose stored bytes are spliced in.
+
+    ``producer`` is the ``traceparent`` of the span that hands it out.
+    """
     task, run = claimed.task, claimed.run
     request = observation(run.cancellation)
     last, reached = task.claimed_history_sequence, claimed.history.last_sequence
@@ -77,6 +83,7 @@ def workflow_task(claimed: Claimed, accept_encoding: str | None, limits: Limits)
         **({} if request is None else {"cancellation_request": request}),
         **_sticky(run, task),
         **_budget(run, limits),
+        **task_members(run.trace_context, task_id(task.run_id, task.task_number), producer),
         **_NO_RESUME,
         **(task.resume or {}),
     }
@@ -124,8 +131,8 @@ def _budget(run: Run, limits: Limits) -> dict[str, Any]:
     }
 
 
-def activity_task(claimed: Claimed) -> dict[str, Any]:
-    """The activity task object."""
+def activity_task(claimed: Claimed, producer: str | None = None) -> dict[str, Any]:
+    """The activity task object; ``producer`` is the ``traceparent`` of the span that hands it out."""
     task, run, activity = claimed.task, claimed.run, claimed.activity
     assert activity is not None, f"task {task.run_id}.t{task.task_number} has no activity"
     execution = execution_id(run.run_id, activity.sequence)
@@ -150,6 +157,7 @@ def activity_task(claimed: Claimed) -> dict[str, Any]:
         "leased_at": wire_time(task.leased_at),
         "lease_expires_at": wire_time(task.lease_expires_at),
         "last_heartbeat_details": task.heartbeat_details,
+        **task_members(run.trace_context, task_id(task.run_id, task.task_number), producer),
         **({} if task.worker_session is None else {"worker_session": affinity(task.worker_session, claimed.session)}),
     }
 

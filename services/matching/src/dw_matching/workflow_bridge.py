@@ -41,6 +41,7 @@ from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
 from dw_runtime.store.database import Database
 from dw_runtime.store.pages import read_page
+from dw_runtime.telemetry.context import current_traceparent
 
 log = structlog.get_logger()
 
@@ -81,7 +82,7 @@ class WorkflowTasks:
 
     def document(self, claimed: Claimed, poll: Poll) -> dict[str, Any]:
         """The task object of a poll response."""
-        return workflow_task(claimed, poll.accept_encoding, self._limits)
+        return workflow_task(claimed, poll.accept_encoding, self._limits, current_traceparent())
 
     async def claim(self, namespace: str, task_id: str, lease_owner: str) -> dict[str, Any]:
         """Lease one particular task; see the protocol."""

@@ -51,6 +51,7 @@ def start_child(writer: RunWriter, sequence: int, path: Path | None, command: St
         priority=run.priority,
         fairness_key=run.fairness_key,
         fairness_weight=run.fairness_weight,
+        trace_context=run.trace_context,
         started_at=now,
         last_progress_at=now,
         execution_deadline_at=deadline(now, command.execution_timeout_seconds),

@@ -16,6 +16,7 @@ from dw_core.engine.commands.stream_fields import OutputDirective
 from dw_core.engine.rows import Details, RetryPolicy
 from dw_core.engine.run_rows import Timeouts
 from dw_core.engine.sticky import StickyClaim
+from dw_core.protocol.trace_context import TraceContext
 
 
 class Need(enum.Flag):
@@ -81,6 +82,7 @@ class StartWorkflow(InstanceInput, frozen=True, kw_only=True):
     service_call_id: str | None = None
     request_id: str | None = None
     scheduled: dict[str, Any] | None = None
+    trace_context: TraceContext | None = None
 
 
 class StartActivity(InstanceInput, frozen=True, kw_only=True):
@@ -98,6 +100,7 @@ class StartActivity(InstanceInput, frozen=True, kw_only=True):
     retry_policy: RetryPolicy = RetryPolicy()
     timeouts: Timeouts = Timeouts()
     service_call_id: str | None = None
+    trace_context: TraceContext | None = None
 
 
 class CommandInput(InstanceInput, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from dw_core.engine.update_rows import SignalMark
+from dw_core.protocol.trace_context import TraceContext
 from dw_core.services.rows import ServiceWait
 from dw_core.sessions.session import SessionOptions
 
@@ -114,7 +115,7 @@ class Run(msgspec.Struct, kw_only=True):
     """A run: status, deadlines and the counters that decisions need (engine §1.2).
 
     ``blocked_build_id`` is the build that could not replay a run with ``replay_blocked``; ``has_service_calls``: the
-    run answers service calls, which end with it.
+    run answers service calls, which end with it. ``trace_context`` is that of its start, for the workers of its tasks.
     """
 
     run_id: str
@@ -159,6 +160,7 @@ class Run(msgspec.Struct, kw_only=True):
     sticky_worker: str | None = None
     sticky_until: datetime | None = None
     parent: ParentCall | None = None
+    trace_context: TraceContext | None = None
     continued_to_run_id: str | None = None
     archive: Archive | None = None
     output: str | None = None

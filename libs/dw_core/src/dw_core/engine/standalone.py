@@ -42,6 +42,7 @@ def decide_start_activity(snapshot: Snapshot, start: StartActivity, now: datetim
         workflow_type=STANDALONE_ACTIVITY,
         queue=start.queue,
         status="running",
+        trace_context=start.trace_context,
         started_at=now,
         last_progress_at=now,
     )

@@ -63,6 +63,7 @@ def _start_new(start: StartWorkflow, pin: str | None, contract: dict[str, Any] |
         priority=start.priority,
         fairness_key=start.fairness_key,
         fairness_weight=start.fairness_weight,
+        trace_context=start.trace_context,
         started_at=now,
         last_progress_at=now,
         execution_deadline_at=deadline(now, details.execution_timeout_seconds),

@@ -85,6 +85,7 @@ def _follower(writer: RunWriter, command: ContinueAsNew, starts_at: datetime, pa
         priority=run.priority,
         fairness_key=run.fairness_key,
         fairness_weight=run.fairness_weight,
+        trace_context=run.trace_context,
         started_at=writer.now,
         last_progress_at=writer.now,
         execution_deadline_at=run.execution_deadline_at,

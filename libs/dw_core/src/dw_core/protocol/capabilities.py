@@ -31,6 +31,7 @@ from dw_core.limits import (
     history_budget,
 )
 from dw_core.metadata.attributes import TYPES as SEARCH_ATTRIBUTE_TYPES
+from dw_core.protocol.trace_context import CAPABILITY as TRACE_CONTEXT
 from dw_core.sessions.contract import VERBS, worker_sessions
 from dw_core.updates.validation import CAPABILITY, REPORT_REFUSALS
 
@@ -107,6 +108,7 @@ def server_capabilities(options: CapabilityOptions | None = None) -> dict[str, A
         "cooperative_cancellation": True,
         "runtime_external_payload_transport": True,
         "activity_cancellation_acknowledgement": True,
+        "observability_context": TRACE_CONTEXT,
         **_recorded_in_history(),
         **_not_yet(),
     }

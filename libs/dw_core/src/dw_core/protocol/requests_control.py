@@ -109,6 +109,7 @@ class ActivityStart(msgspec.Struct, frozen=True, kw_only=True):
     schedule_to_start_timeout_seconds: Seconds | None = None
     schedule_to_close_timeout_seconds: Seconds | None = None
     heartbeat_timeout_seconds: Seconds | None = None
+    observability_context: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         errors: dict[str, list[str]] = {}

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import msgspec
 
 from dw_core.protocol.problems import Problem
-from dw_runtime.auth.grants import ADMIN, EVERY_ROLE, Grant, Secret, SecretSet, grant_secrets
+from dw_runtime.auth.grants import ADMIN, EVERY_ROLE, Grant, Secret, SecretSet, grant_secrets, named_secrets
 from dw_runtime.auth.settings import AuthSettings
 from dw_runtime.http.call import Principal
 
@@ -137,6 +137,8 @@ def build_authenticator(settings: AuthSettings) -> Authenticator:
         # An unknown name is not echoed: readiness is public and the value could be a misplaced secret.
         return Misconfigured(AuthState("invalid", "custom", "Set DW_AUTH_DRIVER to none, token or signature."))
     secrets = grant_secrets(configured, settings.driver, backward_compatible=settings.backward_compatible)
+    if settings.driver == "token":
+        secrets += named_secrets(settings.named)
     if not secrets:
         return Misconfigured(AuthState("missing", settings.driver, f"Set {variable} or a secret per role."))
     return TokenAuthenticator(secrets) if settings.driver == "token" else SignatureAuthenticator(secrets)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from dw_runtime.http.call import Principal
+from dw_runtime.settings.named_tokens import NamedToken
 
 ROLES: Final = ("worker", "operator", "admin")
 """Every role, the most powerful last."""
@@ -78,3 +80,13 @@ def grant_secrets(secrets: SecretSet, method: str, *, backward_compatible: bool)
 def _merge(by_value: dict[str, tuple[str, frozenset[str]]], value: str, role: str, passes: frozenset[str]) -> None:
     known_role, known_passes = by_value.get(value, (role, frozenset()))
     by_value[value] = (max(role, known_role, key=ROLES.index), known_passes | passes)
+
+
+def named_secrets(entries: Iterable[NamedToken]) -> tuple[Secret, ...]:
+    """The entries with what they grant; names of namespaces are compared in lower case."""
+    return tuple(Secret(entry.token.encode(), grant_of(entry.roles, partial(_principal, entry))) for entry in entries)
+
+
+def _principal(entry: NamedToken, role: str) -> Principal:
+    names = None if entry.namespaces is None else frozenset(name.strip().lower() for name in entry.namespaces)
+    return Principal(subject=entry.subject, role=role, method="token", namespaces=names)

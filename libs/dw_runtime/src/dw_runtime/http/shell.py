@@ -38,6 +38,7 @@ from dw_runtime.http.headers import Headers, RawHeaders, client_address, parse_q
 from dw_runtime.http.plan import Observe, Response, ResponsePlan, RoutePlan
 from dw_runtime.http.version_gates import check_control_version, worker_minor
 from dw_runtime.telemetry.context import bind_request
+from dw_runtime.telemetry.tracing import Tracing
 
 CheckReferences = Callable[[Route, Mapping[str, str], str, bytes], Awaitable[bytes | None]]
 """Checks the references to external payloads in a JSON body: given the route and its parameters, the namespace and the
@@ -76,7 +77,8 @@ class Shell:
 
     ``routes`` and ``match`` are the catalogue; ``handlers`` the handlers of the roles this process hosts, by route
     name; ``capabilities`` the encoded ``server_capabilities`` object; ``observer`` gives the recorder of a route's
-    latency by route name. ``check_references`` is asked about every body, see :data:`CheckReferences`.
+    latency by route name. ``check_references`` is asked about every body, see :data:`CheckReferences`. With ``tracing``
+    every request has a span.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Shell:
         observer: Callable[[str], Observe],
         settings: ShellSettings,
         check_references: CheckReferences | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self.draining = asyncio.Event()
         self.in_flight = 0
@@ -103,6 +106,7 @@ class Shell:
         self._namespaces = namespaces
         self._settings = settings
         self._check_references = check_references
+        self._tracing = tracing
         self._admission = RequestAdmission(settings.request_limits)
         self._idle = asyncio.Event()
         self._plans = {
@@ -123,7 +127,14 @@ class Shell:
         started = perf_counter()
         self.in_flight += 1
         try:
-            await self._exchange(scope, receive, send, started)
+            headers: RawHeaders = dict(scope["headers"])
+            if self._tracing is None:
+                await self._exchange(scope, headers, receive, send, started)
+            else:
+                method = scope["method"]
+                with self._tracing.request(method, headers) as span:
+                    path, status = await self._exchange(scope, headers, receive, send, started)
+                    self._tracing.served(span, method, path, status)
         except ClientGone:
             return
         finally:
@@ -143,8 +154,10 @@ class Shell:
             return False
         return True
 
-    async def _exchange(self, scope: Scope, receive: Receive, send: Send, started: float) -> None:
-        headers: RawHeaders = dict(scope["headers"])
+    async def _exchange(
+        self, scope: Scope, headers: RawHeaders, receive: Receive, send: Send, started: float
+    ) -> tuple[str, int]:
+        """Answer; gives the template of the route and the status."""
         ident = request_id(headers)
         method = scope["method"]
         path = _raw_path(scope)
@@ -162,6 +175,7 @@ class Shell:
         plan.observe(response.status, seconds)
         if seconds > self._settings.slow_request_seconds and isinstance(plan, RoutePlan) and not plan.route.is_poll:
             log.warning("request.slow", route=plan.route.name, status=response.status, seconds=round(seconds, 3))
+        return plan.route.path if isinstance(plan, RoutePlan) else _UNROUTED, response.status
 
     async def _serve(
         self,

@@ -16,6 +16,7 @@ from dw_runtime.auth.settings import AuthSettings
 from dw_runtime.auth.tokens import ClaimRules
 from dw_runtime.settings import Settings, SettingsError
 from dw_runtime.settings.identity import Auth
+from dw_runtime.settings.named_tokens import read_named_tokens
 
 
 def core_limits(settings: Settings) -> Limits:
@@ -114,6 +115,7 @@ def auth_settings(settings: Settings) -> AuthSettings:
         operator_signature_key=auth.operator_signature_key or "",
         admin_signature_key=auth.admin_signature_key or "",
         backward_compatible=auth.backward_compatible,
+        named=() if auth.principal_tokens is None else read_named_tokens(auth.principal_tokens),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import time
@@ -47,6 +48,7 @@ from dw_runtime.telemetry.certificates import watch_certificates
 from dw_runtime.telemetry.exposition import Exposition
 from dw_runtime.telemetry.logs import configure_logs
 from dw_runtime.telemetry.metrics import Metrics
+from dw_runtime.telemetry.tracing import build_tracing
 from dw_runtime.version import server_version
 from dw_runtime.wake.bus import NoBus, RedisBus, WakeBus
 
@@ -83,6 +85,8 @@ class Node:
         self.placement = _place(settings, entry_point)
         self.limits = core_limits(settings)
         self.metrics = Metrics()
+        telemetry = settings.telemetry
+        self._tracing = build_tracing(entry_point, settings.topology.server_id) if telemetry.tracing_enabled else None
         if settings.stores.database_url is None:
             raise SettingsError("No database is configured; set DATABASE_URL, DB_URL or DB_HOST.")
         watch_certificates(self.metrics.certificate_expiry, settings.stores)
@@ -105,6 +109,7 @@ class Node:
             announce=self.announce,
             waiters=self.waiters,
             on_service_calls=lambda: self.announce((SERVICE_CALLS, SERVICE_RESULTS)),
+            tracing=self._tracing,
         )
         self._loops: dict[str, Background] = {"pump": self.pump}
         self._services: list[Background] = []
@@ -215,6 +220,7 @@ class Node:
                 trusts_forwarded=settings.auth.trust_forwarded_attribution_headers,
             ),
             check_references=ReferenceCheck(self.payloads, inlined_bytes_max=self.limits.payload_size_bytes),
+            tracing=self._tracing,
         )
         self.metrics.requests_in_flight.set_function(lambda: float(shell.in_flight))
         self.shell = shell
@@ -252,6 +258,8 @@ class Node:
         if self._redis is not None:
             await self._redis.aclose()
         await self.database.close()
+        if self._tracing is not None:
+            await asyncio.to_thread(self._tracing.close)
 
 
 def _place(settings: Settings, entry_point: str) -> Placement:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import psycopg
@@ -26,6 +27,10 @@ from dw_runtime.store.loading import load
 from dw_runtime.store.services import told_runs
 from dw_runtime.store.writing import TaskKey, WriteSet
 from dw_runtime.telemetry.metrics import Metrics
+from dw_runtime.telemetry.tracing import Tracing
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 _log = structlog.get_logger()
 
@@ -44,6 +49,7 @@ class _Waiting(msgspec.Struct):
     change: Input
     reply: asyncio.Future[Reply]
     since: float
+    span: Span | None = None
 
 
 class Pump(Background):
@@ -71,6 +77,7 @@ class Pump(Background):
         waiters: Waiters | None = None,
         on_service_calls: Callable[[], None] = lambda: None,
         bounds: PumpLimits | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self._link = Link(database_url, metrics)
         self._metrics = metrics
@@ -80,6 +87,7 @@ class Pump(Background):
         self._waiters = waiters
         self._on_service_calls = on_service_calls
         self._bounds = bounds or PumpLimits()
+        self._tracing = tracing
         self._waiting: list[_Waiting] = []
         self._probes: set[WakeKey] = set()
         self._work = asyncio.Event()
@@ -106,7 +114,11 @@ class Pump(Background):
 
     def _enqueue(self, change: Input) -> asyncio.Future[Reply]:
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(change, reply, time.monotonic()))
+        span = None
+        if self._tracing is not None:
+            span = self._tracing.submitted(type(change).__name__, getattr(change, "trace_context", None))
+            reply.add_done_callback(lambda settled: span.end())
+        self._waiting.append(_Waiting(change, reply, time.monotonic(), span))
         self._work.set()
         return reply
 
@@ -136,7 +148,7 @@ class Pump(Background):
             metrics.pump_batch_inputs.observe(len(batch))
             metrics.pump_wait_seconds.observe(began - batch[0].since)
         try:
-            await self._run(batch, probes)
+            await self._run_traced(batch, probes)
         except Exception as error:  # noqa: BLE001 - every failure is given to the callers it belongs to
             if batch and _can_run_again(error, len(batch)):
                 metrics.pump_splits.inc()
@@ -151,7 +163,7 @@ class Pump(Background):
     async def _run_alone(self, single: _Waiting) -> None:
         for retry in range(self._bounds.conflict_retries_max + 1):
             try:
-                await self._run([single], set())
+                await self._run_traced([single], set())
             except Exception as error:  # noqa: BLE001 - given to the caller
                 if retry == self._bounds.conflict_retries_max or not isinstance(error, _CONFLICTS):
                     self._give_up([single], error)
@@ -169,12 +181,20 @@ class Pump(Background):
             if not single.reply.done():
                 single.reply.set_exception(error)
 
+    async def _run_traced(self, batch: Sequence[_Waiting], probes: set[WakeKey]) -> None:
+        if self._tracing is None:
+            await self._run(batch, probes)
+            return
+        with self._tracing.batch([waiting.span for waiting in batch if waiting.span is not None]):
+            await self._run(batch, probes)
+
     async def _run(self, batch: Sequence[_Waiting], probes: set[WakeKey]) -> None:
         done = _Done()
         try:
             async with self._link.transaction() as transaction:
                 calls = await self._decide(transaction, [w.change for w in batch], done) if batch else []
-                await self._claim_and_commit(transaction, calls, probes, done)
+                with nullcontext() if self._tracing is None else self._tracing.commit():
+                    await self._claim_and_commit(transaction, calls, probes, done)
             done.is_committed = True
         finally:
             if self._waiters is not None and done.wants:

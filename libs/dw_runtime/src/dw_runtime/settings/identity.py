@@ -40,12 +40,6 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
             also=("DW_V2_TASK_DISPATCH_MODE",),
         ),
     ] = "poll"
-    app_version: Annotated[
-        str | None, Var("APP_VERSION", "Version published by discovery.", derived="the package version")
-    ] = None
-    expose_package_provenance: Annotated[
-        bool, Var("DW_EXPOSE_PACKAGE_PROVENANCE", "Whether cluster info names the build it came from.")
-    ] = False
 
 
 class Http(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +111,7 @@ class Auth(msgspec.Struct, frozen=True, kw_only=True):
         str | None, Var("DW_ADMIN_SIGNATURE_KEY", "Signature key of administrators.", is_secret=True)
     ] = None
     principal_tokens: Annotated[
-        str | None, Var("DW_PRINCIPAL_TOKENS", "Tokens of named principals, as JSON.", is_secret=True)
+        str | None, Var("DW_PRINCIPAL_TOKENS", "Tokens of named principals, as a JSON array.", is_secret=True)
     ] = None
     backward_compatible: Annotated[
         bool,
@@ -154,18 +148,6 @@ class Auth(msgspec.Struct, frozen=True, kw_only=True):
     trust_forwarded_attribution_headers: Annotated[
         bool, Var("DW_TRUST_FORWARDED_ATTRIBUTION_HEADERS", "Whether attribution headers of a gateway are believed.")
     ] = False
-    caller_type_header: Annotated[
-        str | None, Var("DW_CALLER_TYPE_HEADER", "Header in which a gateway names the type of caller.")
-    ] = None
-    caller_label_header: Annotated[
-        str | None, Var("DW_CALLER_LABEL_HEADER", "Header in which a gateway names the caller.")
-    ] = None
-    auth_status_header: Annotated[
-        str | None, Var("DW_AUTH_STATUS_HEADER", "Header in which a gateway reports the outcome of authentication.")
-    ] = None
-    auth_method_header: Annotated[
-        str | None, Var("DW_AUTH_METHOD_HEADER", "Header in which a gateway reports the method of authentication.")
-    ] = None
 
 
 class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,18 +165,19 @@ class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
             maximum=100,
         ),
     ] = 20
-    workflow_series_limit: Annotated[
-        int,
-        Var("DW_METRICS_PROMETHEUS_WORKFLOW_SERIES_LIMIT", "Series per family labelled by workflow type.", minimum=0),
-    ] = 100
-    activity_series_limit: Annotated[
-        int,
-        Var("DW_METRICS_PROMETHEUS_ACTIVITY_SERIES_LIMIT", "Series per family labelled by activity type.", minimum=0),
-    ] = 100
     task_queue_series_limit: Annotated[
         int,
-        Var("DW_METRICS_PROMETHEUS_TASK_QUEUE_SERIES_LIMIT", "Series per family labelled by task queue.", minimum=0),
+        Var(
+            "DW_METRICS_PROMETHEUS_TASK_QUEUE_SERIES_LIMIT",
+            "Series per family labelled by task queue.",
+            minimum=0,
+            maximum=10_000,
+        ),
     ] = 100
+    tracing_enabled: Annotated[
+        bool,
+        Var("DW_TRACING_ENABLED", "Whether spans are sent by OTLP/HTTP; the OTEL_* variables say where and how many."),
+    ] = False
     env_audit_strict: Annotated[
         bool, Var("DW_ENV_AUDIT_STRICT", "Whether an unknown DW_* name stops the process at boot.")
     ] = False

@@ -141,12 +141,6 @@ class ExternalPayloads(msgspec.Struct, frozen=True, kw_only=True):
             is_secret=True,
         ),
     ] = None
-    executor_config_path: Annotated[
-        str | None, Var("DW_EXTERNAL_EXECUTOR_CONFIG_PATH", "File that configures external executors.")
-    ] = None
-    executor_config_overlay: Annotated[
-        str | None, Var("DW_EXTERNAL_EXECUTOR_CONFIG_OVERLAY", "Second file laid over the first.")
-    ] = None
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,9 +152,3 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     audit_days: Annotated[
         int, Var("DW_AUDIT_RETENTION_DAYS", "How long the audit trail is kept.", "days", minimum=1, maximum=3650)
     ] = 90
-    export_signing_key: Annotated[
-        str | None, Var("DW_V2_HISTORY_EXPORT_SIGNING_KEY", "Key that signs history exports.", is_secret=True)
-    ] = None
-    export_signing_key_id: Annotated[
-        str | None, Var("DW_V2_HISTORY_EXPORT_SIGNING_KEY_ID", "Name of that key in the export.")
-    ] = None

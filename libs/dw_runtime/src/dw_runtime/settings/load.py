@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from dw_core.services.addresses import read_networks
 from dw_core.workers.admission import parse_overrides
 from dw_runtime.settings import audit
 from dw_runtime.settings.model import GROUPS, REGISTRY, Settings
+from dw_runtime.settings.named_tokens import read_named_tokens
 from dw_runtime.settings.urls import (
     checked_redis_url,
     database_url_from_parts,
@@ -162,13 +162,4 @@ def _check(settings: Settings) -> None:
     if settings.workers.stale_after_seconds <= settings.workers.heartbeat_interval_seconds:
         raise SettingsError("DW_WORKER_STALE_AFTER_SECONDS must exceed DW_WORKER_HEARTBEAT_INTERVAL_SECONDS.")
     if settings.auth.principal_tokens is not None:
-        _require_json("DW_PRINCIPAL_TOKENS", settings.auth.principal_tokens)
-
-
-def _require_json(name: str, text: str) -> None:
-    try:
-        document = json.loads(text)
-    except ValueError:
-        raise SettingsError(f"{name} is not valid JSON.") from None
-    if not isinstance(document, dict | list):
-        raise SettingsError(f"{name} must be a JSON object or array.")
+        read_named_tokens(settings.auth.principal_tokens)

@@ -49,7 +49,7 @@ def reference() -> str:
 def _introduction() -> Iterator[str]:
     yield "# Settings"
     yield ""
-    yield "Generated from the settings registry by `python -m dw_runtime.settings.reference`; do not edit."
+    yield "Generated from the settings registry; do not edit."
     yield ""
     yield "All settings are environment variables. An empty value counts as unset. A secret may also come from a file:"
     yield "append `_FILE` to its name and give the path. Every `DW_*` name still accepts its legacy spelling"

@@ -19,10 +19,6 @@ class Polling(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Var("DW_WORKER_POLL_INTERVAL_MS", "Pause between probes for held polls without a wake.", "ms", minimum=50),
     ] = 1000
-    signal_check_interval_ms: Annotated[
-        int,
-        Var("DW_WORKER_POLL_SIGNAL_CHECK_INTERVAL_MS", "Longest time a wake may stay unnoticed.", "ms", minimum=1),
-    ] = 100
     wake_signal_ttl_seconds: Annotated[
         int,
         Var(
@@ -33,9 +29,6 @@ class Polling(msgspec.Struct, frozen=True, kw_only=True):
             derived="the larger of poll timeout + 5 and 60",
         ),
     ]
-    tasks_per_poll_max: Annotated[
-        int, Var("DW_MAX_TASKS_PER_POLL", "Tasks one poll may receive.", minimum=1, maximum=100)
-    ] = 1
     long_polls_max: Annotated[
         int, Var("DW_WORKER_LONG_POLL_MAX_CONCURRENT", "Polls held at once by one process.", minimum=1)
     ] = 10_000
@@ -126,21 +119,6 @@ class Workers(msgspec.Struct, frozen=True, kw_only=True):
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of the passes that pick up what a crash left behind (topology §5.3)."""
 
-    expired_lease_scan_limit: Annotated[
-        int, Var("DW_EXPIRED_WORKFLOW_TASK_RECOVERY_SCAN_LIMIT", "Expired leases looked at by one poll.", minimum=1)
-    ] = 5
-    expired_lease_ttl_seconds: Annotated[
-        int,
-        Var(
-            "DW_EXPIRED_WORKFLOW_TASK_RECOVERY_TTL_SECONDS",
-            "Pause before the same expired lease is looked at again.",
-            "seconds",
-            minimum=1,
-        ),
-    ] = 5
-    due_timer_scan_limit: Annotated[
-        int, Var("DW_DUE_TIMER_RECOVERY_SCAN_LIMIT", "Due timers looked at by one poll.", minimum=1)
-    ] = 5
     redispatch_after_seconds: Annotated[
         int,
         Var(
@@ -150,18 +128,6 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
             minimum=1,
         ),
     ] = 3
-    loop_throttle_seconds: Annotated[
-        int, Var("DW_V2_TASK_REPAIR_LOOP_THROTTLE_SECONDS", "Pause between repair passes.", "seconds", minimum=1)
-    ] = 5
-    repair_scan_limit: Annotated[
-        int, Var("DW_V2_TASK_REPAIR_SCAN_LIMIT", "Tasks looked at by one repair pass.", minimum=1)
-    ] = 25
-    failure_backoff_max_seconds: Annotated[
-        int,
-        Var(
-            "DW_V2_TASK_REPAIR_FAILURE_BACKOFF_MAX_SECONDS", "Longest pause after failed repairs.", "seconds", minimum=1
-        ),
-    ] = 60
 
 
 def _cap(kind: str, rest: str, doc: str) -> Var:
@@ -225,28 +191,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     current_compatibility: Annotated[
         str | None, Var("DW_V2_CURRENT_COMPATIBILITY", "Compatibility marker of new runs.")
     ] = None
-    supported_compatibilities: Annotated[
-        tuple[str, ...], Var("DW_V2_SUPPORTED_COMPATIBILITIES", "Compatibility markers that are served, by commas.")
-    ] = ()
-    compatibility_namespace: Annotated[
-        str | None, Var("DW_V2_COMPATIBILITY_NAMESPACE", "Scope of the compatibility markers.")
-    ] = None
-    compatibility_heartbeat_ttl_seconds: Annotated[
-        int,
-        Var("DW_V2_COMPATIBILITY_HEARTBEAT_TTL", "How long a compatibility heartbeat counts.", "seconds", minimum=1),
-    ] = 30
     validation_mode: Annotated[
         str, Var("DW_V2_FLEET_VALIDATION_MODE", "What a fleet mismatch does.", choices=("off", "warn", "fail"))
-    ] = "warn"
-    pin_to_recorded_fingerprint: Annotated[
-        bool, Var("DW_V2_PIN_TO_RECORDED_FINGERPRINT", "Whether a run stays on the definition it began with.")
-    ] = True
-    is_multi_node: Annotated[bool, Var("DW_V2_MULTI_NODE", "Whether several nodes serve one database.")] = False
-    validate_cache_backend: Annotated[bool, Var("DW_V2_VALIDATE_CACHE_BACKEND", "Whether readiness checks Redis.")] = (
-        True
-    )
-    cache_validation_mode: Annotated[
-        str, Var("DW_V2_CACHE_VALIDATION_MODE", "What a failed Redis check does.", choices=("silent", "warn", "fail"))
     ] = "warn"
     sticky_execution_enabled: Annotated[
         bool, Var("DW_V2_STICKY_EXECUTION_ENABLED", "Whether runs prefer a worker that keeps their history.")

@@ -1,9 +1,6 @@
-"""Writes ``docs/reference/metrics.md`` from the registry: ``python -m dw_runtime.telemetry.reference <file>``."""
+"""The metrics registry as a page of Markdown."""
 
 from __future__ import annotations
-
-import sys
-from pathlib import Path
 
 from dw_runtime.telemetry.metrics import METRICS
 from dw_runtime.telemetry.spec import MetricSpec
@@ -35,12 +32,3 @@ def _section(spec: MetricSpec) -> str:
     if spec.buckets:
         lines += ["Buckets: " + ", ".join(f"{bound:g}" for bound in spec.buckets) + ".", ""]
     return "\n".join(lines)
-
-
-def main() -> None:
-    """Write the page to the path given as the only argument."""
-    Path(sys.argv[1]).write_text(render(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
