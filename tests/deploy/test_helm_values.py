@@ -147,3 +147,10 @@ def test_the_sets_of_values_that_the_how_to_shows_can_be_rendered() -> None:
     assert len(blocks) >= 3
     for block in blocks:
         assert render(SPLIT, yaml.safe_load(block)).objects
+
+
+def test_one_command_renders_every_set_of_values(tmp_path: Any) -> None:
+    assert runpy.run_path(str(ROOT / "deploy" / "helm" / "render.py"))["main"]([str(tmp_path)]) == 0
+    for name in CI:
+        written = [it for it in yaml.safe_load_all((tmp_path / f"{name}.yaml").read_text()) if it]
+        assert len(written) == len(render(name).objects)

@@ -81,7 +81,7 @@ BOUNDED_WALKS = {
     "read_task_pressure": {"workflow_tasks_ready", "workflow_tasks_sweep", "workflow_tasks_owner"},
     "sample_queues": {"workflow_tasks_ready", "workflow_tasks_leased"},
     "sample_delays": {
-        *("workflow_tasks_ready", "workflow_tasks_sweep", "workflow_runs_blocked"),
+        *("workflow_tasks_sweep", "workflow_runs_blocked"),
         *("workflow_timers_due", "workflow_schedules_due", "workflow_schedule_fires_due"),
     },
 }
@@ -203,8 +203,8 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "start_runs": (rows(RUN | {"run_id": NEW_ID, "arguments": "", "memo": {}}),),
     "open_timers": (rows(TIMER),),
     "end_timers": (rows(TIMER),),
-    "sample_queues": (101, 1000),
-    "sample_delays": (1000, 5),
+    "sample_queues": (101, 1000, 5),
+    "sample_delays": (1000,),
     "find_due_timers": ("timers", "me", 5, 2, 500),
     "open_updates": (rows(UPDATE | {"update_id": NEW_ID, "command_id": NEW_ID}),),
     "settle_updates": (rows(UPDATE),),

@@ -75,7 +75,7 @@ async def test_runs_that_nobody_can_replay_and_late_deadlines_are_counted(client
 def test_no_more_queues_than_the_limit_have_series(queues: int, left_out: float) -> None:
     metrics = Metrics()
     samples = [
-        QueueSample(namespace="n", queue=f"q{number}", kind=0, ready=1, leased=0, oldest_ready_seconds=1.0)
+        QueueSample(namespace="n", queue=f"q{number}", kind=0, ready=1, leased=0, oldest_ready_seconds=1.0, failing=0)
         for number in range(queues)
     ]
     metrics.sampled.set_queues(samples, limit=2)

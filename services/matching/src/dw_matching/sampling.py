@@ -46,9 +46,11 @@ class Sampling(Background):
 
     async def sample(self) -> None:
         """Take one sample."""
-        queues = await self._database.read("sample_queues", self._queues_max + 1, COUNTED_MAX)
-        ((*overdue, blocked, failing),) = await self._database.read("sample_delays", COUNTED_MAX, FAILING_ATTEMPTS)
-        self._sampled.set_queues((QueueSample(*row) for row in queues), limit=self._queues_max)
+        rows = await self._database.read("sample_queues", self._queues_max + 1, COUNTED_MAX, FAILING_ATTEMPTS)
+        ((*overdue, blocked),) = await self._database.read("sample_delays", COUNTED_MAX)
+        queues = [QueueSample(*row) for row in rows]
+        failing = sum(queue.failing for queue in queues)
+        self._sampled.set_queues(queues, limit=self._queues_max)
         self._sampled.set_delays(
             dict(zip(OVERDUE, overdue, strict=True)), dict(zip(STUCK_REASONS, (blocked, failing), strict=True))
         )

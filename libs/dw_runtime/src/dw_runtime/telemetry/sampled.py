@@ -60,7 +60,7 @@ STUCK_RUNS: Final = MetricSpec(
     name="dw_stuck_runs",
     kind="gauge",
     help="Open runs whose code cannot replay them, and runs whose workflow task waits after it was handed out five "
-    f"times or more; at most 1000 are counted. {_EVERYWHERE}",
+    f"times or more; at most 1000 are counted, of each queue. {_EVERYWHERE}",
     labels={"reason": ", ".join(STUCK_REASONS)},
 )
 
@@ -68,7 +68,7 @@ SAMPLED: Final = (QUEUE_READY, QUEUE_LEASED, QUEUE_OLDEST, QUEUES_LEFT_OUT, OVER
 
 
 class QueueSample(msgspec.Struct, frozen=True):
-    """How one queue stands; ``kind`` is an index of :data:`QUEUE_KINDS`."""
+    """How one queue stands; ``kind`` is an index of :data:`QUEUE_KINDS`, ``failing`` a part of ``ready``."""
 
     namespace: str
     queue: str
@@ -76,6 +76,7 @@ class QueueSample(msgspec.Struct, frozen=True):
     ready: int
     leased: int
     oldest_ready_seconds: float
+    failing: int
 
 
 class Sampled:

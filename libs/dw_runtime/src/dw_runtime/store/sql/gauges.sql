@@ -1,6 +1,7 @@
 -- name: sample_queues
 -- How the queues with open tasks stand, by namespace, queue and kind: at most $1 of them, at most $2 tasks of each counted.
--- Walks from queue to queue, whatever waits there.
+-- The last column counts workflow tasks that wait after $3 attempts or more. Walks from queue to queue, whatever waits
+-- there.
 WITH RECURSIVE ready_keys AS (
     (
         SELECT t.namespace, t.queue, t.kind FROM workflow_tasks t WHERE t.state = 0
@@ -34,13 +35,15 @@ keys AS (
     UNION
     SELECT k.namespace, k.queue, k.kind FROM (SELECT * FROM leased_keys LIMIT $1::integer) k
 )
-SELECT k.namespace, k.queue, k.kind::integer, r.tasks::integer, l.tasks::integer, r.oldest_seconds::float8
+SELECT k.namespace, k.queue, k.kind::integer, r.tasks::integer, l.tasks::integer, r.oldest_seconds::float8,
+       r.failing::integer
 FROM keys k
 CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE t.available_at <= dw_now()) AS tasks,
-           COALESCE(GREATEST(extract(epoch FROM dw_now() - min(t.available_at)), 0), 0) AS oldest_seconds
+           COALESCE(GREATEST(extract(epoch FROM dw_now() - min(t.available_at)), 0), 0) AS oldest_seconds,
+           count(*) FILTER (WHERE k.kind = 0 AND t.attempt >= $3::integer) AS failing
     FROM (
-        SELECT t.available_at FROM workflow_tasks t
+        SELECT t.available_at, t.attempt FROM workflow_tasks t
         WHERE t.state = 0 AND t.namespace = k.namespace AND t.queue = k.queue AND t.kind = k.kind
         ORDER BY t.priority, t.available_at
         LIMIT $2::integer
@@ -58,8 +61,8 @@ ORDER BY k.namespace, k.queue, k.kind
 LIMIT $1::integer;
 
 -- name: sample_delays
--- Seconds by which the oldest due timer, schedule, ordered start and task deadline are late; then, at most $1 of each
--- counted, open runs that cannot be replayed, and workflow tasks that wait after $2 attempts or more.
+-- Seconds by which the oldest due timer, schedule, ordered start and task deadline are late; then the open runs that
+-- cannot be replayed, at most $1 of them counted.
 WITH clock AS MATERIALIZED (SELECT dw_now() AS now),
 oldest AS (
     SELECT
@@ -79,12 +82,5 @@ SELECT
             SELECT 1 FROM workflow_runs r WHERE r.closed_at IS NULL AND r.replay_blocked
             ORDER BY r.namespace, r.queue, r.run_id LIMIT $1::integer
         ) b
-    )::integer,
-    (
-        SELECT count(*) FILTER (WHERE t.kind = 0 AND t.attempt >= $2::integer)
-        FROM (
-            SELECT t.kind, t.attempt FROM workflow_tasks t WHERE t.state = 0
-            ORDER BY t.namespace, t.queue, t.kind, t.priority, t.available_at LIMIT $1::integer
-        ) t
     )::integer
 FROM clock c, oldest o;
