@@ -67,7 +67,7 @@ def test_a_route_of_the_gateway_api_has_the_same_rule_and_patience() -> None:
     rules = {it["matches"][0]["path"]["value"]: it for it in spec["rules"]}
     assert rules["/api/worker/"]["backendRefs"] == [{"name": "dw-durable-workflow-matching", "port": 8080}]
     assert rules["/"]["backendRefs"] == [{"name": "dw-durable-workflow-api-ingress", "port": 8080}]
-    assert {rule["timeouts"]["request"] for rule in rules.values()} == {"90s"}
+    assert all(rule["timeouts"] == {"request": "90s", "backendRequest": "90s"} for rule in rules.values())
     assert spec["parentRefs"] == [{"name": "public", "namespace": "gateways"}]
     assert "httpRoute.parentRefs is needed" in refusal(SPLIT, {"httpRoute": {"enabled": True}})
 

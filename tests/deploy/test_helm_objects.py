@@ -90,12 +90,24 @@ def test_names_stay_short_for_the_longest_release() -> None:
 def test_every_pod_is_restricted_and_has_no_token_of_its_account(name: str) -> None:
     for owner, spec in pod_specs(render(name)):
         assert spec["automountServiceAccountToken"] is False, owner
+        assert spec["enableServiceLinks"] is False, "links would bring variables that begin with DW_"
         assert spec["securityContext"]["runAsNonRoot"] is True and spec["securityContext"]["runAsUser"] > 0
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         for container in [*spec.get("initContainers", ()), *spec["containers"]]:
             if container["name"] != "logs":
                 assert container["securityContext"] == RESTRICTED, owner
                 assert container["resources"]["requests"], owner
+
+
+@pytest.mark.parametrize("name", CI)
+def test_every_pod_runs_under_an_account_of_the_release_which_has_no_token(name: str) -> None:
+    accounts = {it["metadata"]["name"]: it for it in render(name).of_kind("ServiceAccount")}
+    assert not [it for it in accounts.values() if it["automountServiceAccountToken"]]
+    assert {spec["serviceAccountName"] for _, spec in pod_specs(render(name))} == accounts.keys()
+    own = {"serviceAccount": {"create": False, "name": "mine"}}
+    renamed = render(name, own | {"migrations": own})
+    assert renamed.of_kind("ServiceAccount") == []
+    assert {spec["serviceAccountName"] for _, spec in pod_specs(renamed)} == {"mine"}
 
 
 @pytest.mark.parametrize("name", CI)

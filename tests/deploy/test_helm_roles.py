@@ -152,6 +152,7 @@ def test_an_autoscaler_looks_at_cpu_and_at_a_metric_and_owns_the_number_of_pods(
     (scaler,) = rendered.of_kind("HorizontalPodAutoscaler")
     assert scaler["spec"]["scaleTargetRef"]["name"] == "dw-durable-workflow-api-ingress"
     cpu, metric = scaler["spec"]["metrics"]
+    assert (cpu["type"], metric["type"]) == ("Resource", "Pods")
     assert cpu["resource"]["target"] == {"type": "Utilization", "averageUtilization": 75}
     assert metric["pods"] == {
         "metric": {"name": "dw_http_requests_in_flight"},
