@@ -13,7 +13,7 @@ PYTEST_ARGS ?=
 DEV_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help dev test golden test-engine lint format bench bench-large bench-shapes bench-sticky bench-schedules docs references wheels lock lock-check clean
+.PHONY: help dev test golden test-engine lint format bench bench-large bench-shapes bench-sticky bench-schedules docs references wheels helm lock lock-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +92,10 @@ wheels: $(VENV)/.lint-installed ## Build a wheel of every package into dist/
 		$(BIN)/python -m build --quiet --wheel --no-isolation --outdir dist $$package; \
 	done
 	@ls -1 dist
+
+helm: $(VENV)/.test-installed ## Render the chart with every set of its values into build/helm, and its README anew
+	@$(BIN)/python deploy/helm/readme.py
+	@$(BIN)/python deploy/helm/render.py
 
 lock: $(VENV)/.lint-installed ## Refresh the locks (LOCK_ARGS=--upgrade takes the newest versions)
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python requirements/lock.py write $(LOCK_ARGS)

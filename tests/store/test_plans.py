@@ -79,6 +79,11 @@ BOUNDED_WALKS = {
     "read_schedule_counts": {"workflow_schedules_due", "workflow_schedules_paused"},
     "next_schedule": {"workflow_schedules_due"},
     "read_task_pressure": {"workflow_tasks_ready", "workflow_tasks_sweep", "workflow_tasks_owner"},
+    "sample_queues": {"workflow_tasks_ready", "workflow_tasks_leased"},
+    "sample_delays": {
+        *("workflow_tasks_sweep", "workflow_runs_blocked"),
+        *("workflow_timers_due", "workflow_schedules_due", "workflow_schedule_fires_due"),
+    },
 }
 """Statements that read an index from its start and stop at a limit."""
 SMALL_INDEXES = {"workflow_query_tasks_owner", "workflow_schedules_buffered", "worker_sessions_open"}
@@ -199,6 +204,8 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "start_runs": (rows(RUN | {"run_id": NEW_ID, "arguments": "", "memo": {}}),),
     "open_timers": (rows(TIMER),),
     "end_timers": (rows(TIMER),),
+    "sample_queues": (101, 1000, 5),
+    "sample_delays": (1000,),
     "find_due_timers": ("timers", "me", 5, 2, 500),
     "open_updates": (rows(UPDATE | {"update_id": NEW_ID, "command_id": NEW_ID}),),
     "settle_updates": (rows(UPDATE),),

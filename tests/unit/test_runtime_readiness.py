@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import psycopg
@@ -84,6 +84,7 @@ class Process:
         self.store = Store()
         self.is_draining = False
         self.dead_tasks: list[str] = []
+        self.judged: list[Collection[str]] = []
         self.readiness = Readiness(
             store=self.store,
             cache=cache,
@@ -92,6 +93,7 @@ class Process:
             default_namespace="default",
             now=lambda: "2026-11-30T10:00:00.000000Z",
             is_draining=lambda: self.is_draining,
+            on_judged=self.judged.append,
         )
         self._handlers = discovery_handlers(
             self.readiness,
@@ -123,6 +125,13 @@ async def test_redis_that_fails_or_is_absent_only_warns(cache: Cache | None, sto
     assert status == 200
     check = body["checks"]["cache"]
     assert (check["status"], check["store"], check["correctness_substrate"]) == ("warning", store, "database")
+
+
+async def test_every_evaluation_tells_the_metrics_which_checks_fail() -> None:
+    process = Process(auth="missing")
+    process.store.has_namespace = False
+    await process.get("ready")
+    assert process.judged == [["default_namespace", "auth"]]
 
 
 async def test_the_log_names_what_keeps_a_node_from_being_ready() -> None:

@@ -11,7 +11,7 @@ from dw_standalone.cli import main
 from dw_standalone.development.plan import plan
 from dw_standalone.roles import ROLES, role_settings
 
-COMMANDS = (*ROLES, "dev", "migrate", "bootstrap", "check-config", "version")
+COMMANDS = (*ROLES, "dev", "migrate", "bootstrap", "check-config", "smoke", "version")
 
 
 @pytest.fixture(autouse=True)

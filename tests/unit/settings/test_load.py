@@ -137,9 +137,27 @@ def test_store_urls_come_from_urls_before_parts(tmp_path: Path) -> None:
     stores = load(parts).stores
     assert stores.database_url == "postgresql://us%20er:p%40ss%2Fword@db:5432/durable_workflow?sslmode=require"
     assert stores.redis_url == "rediss://:s%3Aecret@[::1]:6379/0"
-    assert load({**parts, "DB_URL": "pgsql://second/x"}).stores.database_url == "postgresql://second/x"
-    both = {"DB_URL": "pgsql://second/x", "DATABASE_URL": "postgres://first/x"}
-    assert load(both).stores.database_url == "postgresql://first/x"
+    both = {"DB_HOST": "db", "DB_URL": "pgsql://second/x"}
+    assert load(both).stores.database_url == "postgresql://second/x"
+    assert load({**both, "DATABASE_URL": "postgres://first/x"}).stores.database_url == "postgresql://first/x"
+
+
+def test_tls_of_the_stores_holds_for_parts_and_for_urls_that_do_not_say_otherwise() -> None:
+    files = {
+        "DB_SSLMODE": "verify-full",
+        "DB_SSLROOTCERT": "/tls/ca.crt",
+        "DB_SSLCERT": "/tls/a b.crt",
+        "REDIS_SSLROOTCERT": "/tls/ca.crt",
+        "REDIS_SSLKEY": "/tls/key",
+    }
+    query = "sslmode=verify-full&sslrootcert=/tls/ca.crt&sslcert=/tls/a%20b.crt"
+    stores = load({**files, "DB_HOST": "db", "REDIS_HOST": "r", "REDIS_SCHEME": "tls"}).stores
+    assert stores.database_url == f"postgresql://db:5432/durable_workflow?{query}"
+    assert stores.redis_url == "rediss://r:6379/0?ssl_ca_certs=/tls/ca.crt&ssl_keyfile=/tls/key"
+    named = {"DATABASE_URL": "postgresql:///x?host=/run&sslmode=disable", "REDIS_URL": "redis://r"}
+    stores = load({**files, **named}).stores
+    assert stores.database_url == f"{named['DATABASE_URL']}&sslrootcert=/tls/ca.crt&sslcert=/tls/a%20b.crt"
+    assert stores.redis_url == "redis://r"
 
 
 def test_a_legacy_name_works_with_a_remark_and_yields_to_the_current_name() -> None:

@@ -26,6 +26,7 @@ from dw_matching.query_claims import ClaimedQuery
 from dw_matching.query_handlers import QueryTaskHandlers
 from dw_matching.query_recovery import QueryRecovery
 from dw_matching.registry import Registry
+from dw_matching.sampling import Sampling
 from dw_matching.seats import Grant
 from dw_matching.service_dispatch import ServiceDispatcher
 from dw_matching.service_serving import ServiceServer
@@ -114,6 +115,10 @@ class WorkerPlane:
             stale_after_seconds=settings.workers.stale_after_seconds,
             announce=node.announce,
         )
+        self.sampling = Sampling(
+            node.database, node.metrics.sampled, queues_max=settings.telemetry.task_queue_series_limit
+        )
+        node.join("sampling", self.sampling)
         self.tidying = Tidying(node.database, interval_seconds=TIDYING_SECONDS)
         self.sweeper = Sweeper(
             node.database,

@@ -12,7 +12,8 @@ from pathlib import Path
 from dw_runtime.process import EXIT_CONFIG, EXIT_FAILURE, StartupError
 from dw_runtime.settings import SettingsError
 from dw_standalone import administration, development
-from dw_standalone.roles import ROLES, run_role
+from dw_standalone.roles import ROLES, read_settings, run_role
+from dw_standalone.smoke import smoke
 
 DEFAULT_DATA_FOLDER = ".dw"
 PORT_MAX = 65535
@@ -51,6 +52,10 @@ def _dispatch(options: argparse.Namespace) -> int:
             return administration.bootstrap(os.environ)
         case "check-config":
             return administration.check_config(os.environ, ROLES[options.role] if options.role else None)
+        case "smoke":
+            worker_url = options.worker_url or options.url
+            print(smoke(read_settings(os.environ), options.url, worker_url, options.token_file).sentence())
+            return 0
     print(version("dw-standalone"))
     return 0
 
@@ -83,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         commands, "check-config", "Print the effective configuration without secrets; refuse unknown DW_* names."
     )
     check.add_argument("role", nargs="?", choices=tuple(ROLES), help="also say what would keep this role from starting")
+    _add_smoke(commands)
     _add(commands, "version", "Print the version.")
     return parser
 
@@ -102,6 +108,15 @@ def _port(lowest: int, highest: int) -> Callable[[str], int]:
         raise argparse.ArgumentTypeError(f"must be a number from {lowest} to {highest}, not {text!r}")
 
     return read
+
+
+def _add_smoke(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    smoke_options = _add(commands, "smoke", "Run one workflow through a running deployment and print its latency.")
+    smoke_options.add_argument("--url", required=True, help="address of the server, or of its control plane")
+    smoke_options.add_argument("--worker-url", help="address of the worker plane (default: that of --url)")
+    smoke_options.add_argument(
+        "--token-file", metavar="FILE", help="file with the token to call with (default: the tokens of the settings)"
+    )
 
 
 def _add_dev(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

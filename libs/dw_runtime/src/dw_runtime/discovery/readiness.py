@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -43,7 +43,8 @@ class Readiness:
     """Judges this process for ``/api/ready`` and ``/api/health`` and serves the shell as its bootstrap gate.
 
     ``topology`` is the public summary; ``now`` gives wire timestamps; ``is_draining`` tells that the process has been
-    told to stop. ``cache`` is None when no Redis is configured.
+    told to stop. ``cache`` is None when no Redis is configured. ``on_judged`` is given the names of the failing checks
+    after every evaluation.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Readiness:
         default_namespace: str,
         now: Callable[[], str],
         is_draining: Callable[[], bool],
+        on_judged: Callable[[Collection[str]], None] = lambda failing: None,
     ) -> None:
         self.topology = topology
         self.now = now
@@ -64,6 +66,7 @@ class Readiness:
         self._auth = auth
         self._default_namespace = default_namespace
         self._is_draining = is_draining
+        self._on_judged = on_judged
         self._prerequisites = SingleFlight(self._evaluate, FRESH_SECONDS)
 
     def is_stale(self) -> bool:
@@ -106,6 +109,7 @@ class Readiness:
         known = await self._read()
         before = self._prerequisites.value
         failing = self._failing(known)
+        self._on_judged(failing)
         if before is None or self._failing(before) != failing:
             (log.warning if failing else log.info)("readiness.changed", failing=failing)
         return known

@@ -6,7 +6,7 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -44,6 +44,7 @@ from dw_runtime.settings import Settings, SettingsError
 from dw_runtime.store.database import Database
 from dw_runtime.store.reads.namespaces import NamespaceCache
 from dw_runtime.store.reads.probe import PostgresProbe
+from dw_runtime.telemetry.certificates import watch_certificates
 from dw_runtime.telemetry.exposition import Exposition
 from dw_runtime.telemetry.logs import configure_logs
 from dw_runtime.telemetry.metrics import Metrics
@@ -88,6 +89,7 @@ class Node:
         self._tracing = build_tracing(entry_point, settings.topology.server_id) if telemetry.tracing_enabled else None
         if settings.stores.database_url is None:
             raise SettingsError("No database is configured; set DATABASE_URL, DB_URL or DB_HOST.")
+        watch_certificates(self.metrics.certificate_expiry, settings.stores)
         self.database = Database(settings.stores.database_url, settings.stores.database_pool_size, self.metrics)
         self.holder = f"{settings.topology.server_id}:{os.getpid()}:{secrets.token_hex(4)}"
         self._redis: redis.Redis | None = None
@@ -177,6 +179,7 @@ class Node:
             default_namespace=settings.topology.default_namespace,
             now=wire_now,
             is_draining=lambda: self.shell is not None and self.shell.draining.is_set(),
+            on_judged=self._count_failing,
         )
         namespaces = NamespaceCache(self.database)
         static = static_parts(
@@ -223,6 +226,10 @@ class Node:
         self.shell = shell
         self.app = Application(shell, Exposition(self.metrics.registry))
         return self.app
+
+    def _count_failing(self, failing: Collection[str]) -> None:
+        for check, gauge in self.metrics.readiness_failing.items():
+            gauge.set(check in failing)
 
     def _dead_loops(self) -> Sequence[str]:
         return [name for name, loop in self._loops.items() if not loop.is_alive]

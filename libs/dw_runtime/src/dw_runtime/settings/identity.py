@@ -70,7 +70,7 @@ class Stores(msgspec.Struct, frozen=True, kw_only=True):
             "Postgres as a URL.",
             is_secret=True,
             also=("DB_URL",),
-            derived="DB_HOST, DB_PORT, DB_DATABASE, DB_USERNAME, DB_PASSWORD and DB_SSLMODE when DB_HOST is set",
+            derived="DB_HOST, DB_PORT, DB_DATABASE, DB_USERNAME and DB_PASSWORD when DB_HOST is set",
         ),
     ] = None
     database_pool_size: Annotated[
@@ -165,6 +165,15 @@ class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
             maximum=100,
         ),
     ] = 20
+    task_queue_series_limit: Annotated[
+        int,
+        Var(
+            "DW_METRICS_PROMETHEUS_TASK_QUEUE_SERIES_LIMIT",
+            "Series per family labelled by task queue.",
+            minimum=0,
+            maximum=10_000,
+        ),
+    ] = 100
     tracing_enabled: Annotated[
         bool,
         Var("DW_TRACING_ENABLED", "Whether spans are sent by OTLP/HTTP; the OTEL_* variables say where and how many."),

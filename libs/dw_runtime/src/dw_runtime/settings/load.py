@@ -20,6 +20,8 @@ from dw_runtime.settings.urls import (
     database_url_from_parts,
     normal_database_url,
     redis_url_from_parts,
+    with_database_tls,
+    with_redis_tls,
 )
 from dw_runtime.settings.variable import Declared, SettingsError, parse
 
@@ -115,9 +117,9 @@ def _fill_stores(values: Values, environ: Mapping[str, str], sources: dict[str, 
     if "redis_url" not in stores and (url := redis_url_from_parts(parts)):
         stores["redis_url"], sources["stores.redis_url"] = url, "REDIS_HOST"
     if "database_url" in stores:
-        stores["database_url"] = normal_database_url(stores["database_url"])
+        stores["database_url"] = with_database_tls(normal_database_url(stores["database_url"]), parts)
     if "redis_url" in stores:
-        stores["redis_url"] = checked_redis_url(stores["redis_url"])
+        stores["redis_url"] = with_redis_tls(checked_redis_url(stores["redis_url"]), parts)
 
 
 def _fill_derived(values: Values) -> None:

@@ -62,12 +62,18 @@ PARTS: dict[str, str] = {
     "DB_USERNAME": "User of the database.",
     "DB_PASSWORD": "Password of that user; DB_PASSWORD_FILE names a file that holds it.",
     "DB_SSLMODE": "TLS mode of the connection, as libpq spells it.",
+    "DB_SSLROOTCERT": "File with the certificates that sign the one of Postgres.",
+    "DB_SSLCERT": "File with the client certificate.",
+    "DB_SSLKEY": "File with its key.",
     "REDIS_HOST": "Host of Redis or Valkey.",
     "REDIS_PORT": "Port of Redis (6379).",
     "REDIS_DB": "Number of the Redis database (0).",
     "REDIS_USERNAME": "User of Redis.",
     "REDIS_PASSWORD": "Password of that user; REDIS_PASSWORD_FILE names a file that holds it.",
     "REDIS_SCHEME": "tcp or tls.",
+    "REDIS_SSLROOTCERT": "File with the certificates that sign the one of Redis.",
+    "REDIS_SSLCERT": "File with the client certificate.",
+    "REDIS_SSLKEY": "File with its key.",
 }
 """Variables that only help to build ``DATABASE_URL`` and ``REDIS_URL``."""
 
@@ -108,7 +114,6 @@ IGNORED: tuple[str, ...] = (
     "DW_V2_CACHE_VALIDATION_MODE",
     "DW_METRICS_PROMETHEUS_WORKFLOW_SERIES_LIMIT",
     "DW_METRICS_PROMETHEUS_ACTIVITY_SERIES_LIMIT",
-    "DW_METRICS_PROMETHEUS_TASK_QUEUE_SERIES_LIMIT",
     "QUEUE_CONNECTION",
     "CACHE_STORE",
     "APP_KEY",

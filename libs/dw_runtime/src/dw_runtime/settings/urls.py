@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from redis.connection import parse_url
 
 from dw_runtime.settings.variable import SettingsError
+
+_DATABASE_TLS = ("DB_SSLMODE", "DB_SSLROOTCERT", "DB_SSLCERT", "DB_SSLKEY")
+_REDIS_TLS = {
+    "REDIS_SSLROOTCERT": "ssl_ca_certs",
+    "REDIS_SSLCERT": "ssl_certfile",
+    "REDIS_SSLKEY": "ssl_keyfile",
+}
+"""Parameters of a connection by their variables."""
 
 
 def database_url_from_parts(parts: Mapping[str, str]) -> str | None:
@@ -20,8 +28,29 @@ def database_url_from_parts(parts: Mapping[str, str]) -> str | None:
     address = f"{_credentials(parts.get('DB_USERNAME'), parts.get('DB_PASSWORD'))}{_host(host)}"
     port = _port("DB_PORT", parts.get("DB_PORT") or "5432")
     database = quote(parts.get("DB_DATABASE") or "durable_workflow", safe="")
-    query = urlencode({"sslmode": parts["DB_SSLMODE"]}) if parts.get("DB_SSLMODE") else ""
-    return urlunsplit(("postgresql", f"{address}:{port}", f"/{database}", query, ""))
+    return urlunsplit(("postgresql", f"{address}:{port}", f"/{database}", "", ""))
+
+
+def with_database_tls(url: str, parts: Mapping[str, str]) -> str:
+    """The URL with the TLS parameters that the parts give and that it does not name itself."""
+    return _with_query(
+        url, {name.lower().removeprefix("db_"): parts[name] for name in _DATABASE_TLS if parts.get(name)}
+    )
+
+
+def with_redis_tls(url: str, parts: Mapping[str, str]) -> str:
+    """Like :func:`with_database_tls`; files mean nothing to a connection without TLS."""
+    if not url.startswith("rediss://"):
+        return url
+    return _with_query(url, {query: parts[name] for name, query in _REDIS_TLS.items() if parts.get(name)})
+
+
+def _with_query(url: str, wanted: Mapping[str, str]) -> str:
+    named = {name for name, _ in parse_qsl(url.partition("?")[2], keep_blank_values=True)}
+    added = urlencode({name: value for name, value in wanted.items() if name not in named}, safe="/", quote_via=quote)
+    if not added:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}{added}"
 
 
 def redis_url_from_parts(parts: Mapping[str, str]) -> str | None:

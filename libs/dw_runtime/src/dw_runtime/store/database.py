@@ -60,6 +60,8 @@ class Database:
             kwargs={"options": SESSION_OPTIONS, "cursor_factory": AsyncRawCursor, "application_name": "dw-server"},
         )
         metrics.pool_in_use.set_function(self._in_use)
+        metrics.pool_size.set(size)
+        metrics.pool_waiting.set_function(lambda: float(self._pool.get_stats().get("requests_waiting", 0)))
         self._check: asyncio.Task[None] | None = None
 
     def _in_use(self) -> float:

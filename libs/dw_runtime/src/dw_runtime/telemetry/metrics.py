@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Final
 
-import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.process_collector import ProcessCollector
 
 from dw_core.sessions.session import SessionLoss
-
-
-class MetricSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric as it is documented and registered.
-
-    ``labels`` maps each label to the values it may take, in words. ``buckets`` are the upper bounds of a histogram in
-    the unit of the name.
-    """
-
-    name: str
-    kind: Literal["counter", "gauge", "histogram"]
-    help: str
-    labels: dict[str, str] = {}
-    buckets: tuple[float, ...] = ()
-
+from dw_runtime.telemetry.sampled import SAMPLED, Sampled
+from dw_runtime.telemetry.spec import MetricSpec
 
 KINDS: Final = ("workflow_task", "activity_task", "query_task", "update_validation_task")
 """Kinds of task a worker polls for."""
@@ -87,6 +73,27 @@ COMMITS: Final = MetricSpec(name="dw_store_commits_total", kind="counter", help=
 STATEMENTS: Final = MetricSpec(name="dw_store_statements_total", kind="counter", help="SQL statements sent.")
 POOL_IN_USE: Final = MetricSpec(
     name="dw_store_pool_in_use", kind="gauge", help="Database connections that are handed out now."
+)
+POOL_SIZE: Final = MetricSpec(
+    name="dw_store_pool_size", kind="gauge", help="Database connections that the pool of this process may open."
+)
+POOL_WAITING: Final = MetricSpec(
+    name="dw_store_pool_waiting", kind="gauge", help="Requests that wait for a database connection now."
+)
+READINESS_CHECKS: Final = ("database", "migrations", "default_namespace", "auth")
+"""The checks of readiness without which a process takes no requests."""
+
+READINESS_FAILING: Final = MetricSpec(
+    name="dw_readiness_failing",
+    kind="gauge",
+    help="1 while this check keeps the process from being ready, otherwise 0.",
+    labels={"check": ", ".join(READINESS_CHECKS)},
+)
+CERTIFICATE_EXPIRY: Final = MetricSpec(
+    name="dw_certificate_expiry_timestamp_seconds",
+    kind="gauge",
+    help="When the first certificate in the file ends, in seconds since 1970; 0 when the file cannot be read.",
+    labels={"use": "postgres_ca, postgres_client, redis_ca, redis_client"},
 )
 CLAIMS: Final = MetricSpec(
     name="dw_task_claims_total", kind="counter", help="Tasks leased to a polling worker.", labels=_KIND
@@ -246,6 +253,10 @@ METRICS: Final = (
     COMMITS,
     STATEMENTS,
     POOL_IN_USE,
+    POOL_SIZE,
+    POOL_WAITING,
+    READINESS_FAILING,
+    CERTIFICATE_EXPIRY,
     CLAIMS,
     POLL_WAITERS,
     POLLS_THROTTLED,
@@ -266,6 +277,7 @@ METRICS: Final = (
     PAYLOAD_BYTES,
     PAYLOAD_FAILURES,
     PAYLOADS_DELETED,
+    *SAMPLED,
 )
 """Every metric, in the order of the reference page."""
 
@@ -292,7 +304,12 @@ class Metrics:
         self.signing_key_fetches = self._counter(SIGNING_KEY_FETCHES)
         self.commits = self._counter(COMMITS)
         self.statements = self._counter(STATEMENTS)
-        self.pool_in_use = self._gauge(POOL_IN_USE)
+        self.pool_in_use, self.pool_size = self._gauge(POOL_IN_USE), self._gauge(POOL_SIZE)
+        self.pool_waiting = self._gauge(POOL_WAITING)
+        failing = self._gauge(READINESS_FAILING)
+        self.readiness_failing = {check: failing.labels(check) for check in READINESS_CHECKS}
+        self.certificate_expiry = self._gauge(CERTIFICATE_EXPIRY)
+        self.sampled = Sampled(self.registry)
         claims, waiters, expiries = self._counter(CLAIMS), self._gauge(POLL_WAITERS), self._counter(LEASE_EXPIRIES)
         self.claims = {kind: claims.labels(kind) for kind in KINDS}
         self.poll_waiters = {kind: waiters.labels(kind) for kind in KINDS}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dw_runtime.telemetry.metrics import METRICS, MetricSpec
+from dw_runtime.telemetry.metrics import METRICS
+from dw_runtime.telemetry.spec import MetricSpec
 
 _INTRODUCTION = """\
 # Metrics
