@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Proxy:
-    """Forwards connections to ``host:port`` from a free local :attr:`port`, until it is told not to.
+    """Forwards connections to :attr:`target` (host, port) from a free local :attr:`port`, until it is told not to.
 
     :meth:`cut` closes every connection at once; :meth:`cut_answers` forwards what the servers send and closes instead
     of passing the answer back, so that the outcome of a commit stays unknown; while :attr:`is_refusing` is set, new
@@ -16,7 +16,7 @@ class Proxy:
     """
 
     def __init__(self, host: str, port: int) -> None:
-        self._target = (host, port)
+        self.target = (host, port)
         self._writers: set[asyncio.StreamWriter] = set()
         self._open: set[asyncio.Task[None]] = set()
         self._swallowing = 0
@@ -57,7 +57,7 @@ class Proxy:
             writer.transport.abort()
             return
         try:
-            back, forth = await asyncio.open_connection(*self._target)
+            back, forth = await asyncio.open_connection(*self.target)
         except OSError:
             writer.transport.abort()
             return

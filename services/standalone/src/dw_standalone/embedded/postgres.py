@@ -30,8 +30,6 @@ SETTINGS = {
     "logging_collector": "off",
     "max_connections": "200",
     "shared_buffers": "256MB",
-    "shared_preload_libraries": "pg_stat_statements",
-    "pg_stat_statements.track": "all",
     "max_wal_size": "2GB",
     "wal_compression": "on",
 }
