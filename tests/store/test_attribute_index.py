@@ -8,6 +8,7 @@ import psycopg
 
 from dw_core.visibility.rows import search_rows
 from dw_runtime.store.migration_files import migrations
+from tests.conftest import NewDatabase
 
 VALUES = {
     "Keyword": "c1",
@@ -22,9 +23,9 @@ VALUES = {
 TYPES = {"Due": "datetime"}
 
 
-def test_what_is_there_already_gets_the_same_rows(database_url: str, unique_namespace: str) -> None:
+def test_what_is_there_already_gets_the_same_rows(new_database: NewDatabase, unique_namespace: str) -> None:
     (text,) = (m.text for m in migrations() if m.name == "0014_visibility")
-    with psycopg.connect(database_url) as connection:
+    with new_database("attributes") as database_url, psycopg.connect(database_url) as connection:
         connection.execute(
             "INSERT INTO workflow_run_summaries (run_id, namespace, workflow_id, workflow_type, queue, status_bucket,"
             " started_at, memo, search_attributes, arguments, search_attribute_types)"

@@ -39,11 +39,14 @@ def postmaster(folder: Path) -> int:
 
 
 class Outage:
-    """A Postgres of its own behind a proxy, so that it has one address however often it is started."""
+    """A Postgres of its own behind a proxy, so that it has one address however often it is started.
+
+    It is a durable one: with the fast settings of other tests it may forget what it has acknowledged.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._postgres = EmbeddedPostgres(folder, is_fast=True)
+        self._postgres = EmbeddedPostgres(folder)
         self._proxy: Proxy | None = None
         self.url = ""
 
@@ -68,7 +71,7 @@ class Outage:
     async def start_again(self) -> None:
         """Start it on the same data; it accepts connections when this returns."""
         assert self._proxy is not None
-        self._postgres = EmbeddedPostgres(self._folder, is_fast=True)
+        self._postgres = EmbeddedPostgres(self._folder)
         port = urlsplit(await asyncio.to_thread(self._postgres.start)).port
         assert port is not None
         self._proxy.target = ("127.0.0.1", port)
