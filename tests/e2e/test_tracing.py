@@ -109,12 +109,11 @@ async def test_spans_of_workers_join_the_trace_of_who_started_the_workflow(
     assert [link.span_id.hex() for link in start.links] == [f"{application.get_span_context().span_id:016x}"]
 
 
-@pytest.mark.parametrize("name", SHAPES)
 async def test_a_start_is_one_trace_from_its_caller_to_the_commit(
-    tmp_path: Path, new_database: NewDatabase, redis_url: str, name: str
+    tmp_path: Path, new_database: NewDatabase, redis_url: str
 ) -> None:
     trace_id, caller = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-    async with traced_servers(name, tmp_path, new_database, redis_url) as (control, _, collector):
+    async with traced_servers("split", tmp_path, new_database, redis_url) as (control, _, collector):
         headers = {
             "authorization": f"Bearer {TOKEN}",
             "x-durable-workflow-control-plane-version": "2",
@@ -130,7 +129,7 @@ async def test_a_start_is_one_trace_from_its_caller_to_the_commit(
 
         await eventually(have_come, "the spans of the start have come", 15)
     ((service, served),) = collector.find(trace_id, "POST /api/workflows")
-    assert service == {"standalone": "dw-standalone", "split": "dw-api-ingress"}[name]
+    assert service == "dw-api-ingress"
     ((_, decided),) = collector.find(trace_id, "pump StartWorkflow")
     ((_, batch),) = collector.find(trace_id, "pump batch")
     ((_, commit),) = collector.find(trace_id, "commit")
