@@ -7,7 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PACKAGES := libs/dw_core libs/dw_runtime services/api_ingress services/matching services/scheduler services/standalone
 PROJECTS := $(PACKAGES:%=%/pyproject.toml)
-TEST_WORKERS ?= 2
+TEST_WORKERS ?= 3
 ENGINE_EXAMPLES ?= 2000
 PYTEST_ARGS ?=
 DEV_ARGS ?=
