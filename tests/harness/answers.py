@@ -21,7 +21,10 @@ from dw_core.protocol.problems import Problem
 from dw_core.protocol.reasons import REASONS
 from dw_runtime.http.call import Reply
 from dw_runtime.http.plan import HeaderPairs, Response, RoutePlan
+from tests.harness.published import published
 
+DIFFERENT = {"cluster_info": "the version of the worker protocol is a text, which the published client demands"}
+"""Routes that answer otherwise than is published, and why."""
 Undocumented = set[tuple[str, str]]
 
 
@@ -39,7 +42,11 @@ class AnswerWatch:
         def watched_finish(plan: RoutePlan, reply: Reply, params: Mapping[str, str]) -> Response:
             if collecting or reply.status not in successes_of(plan.route):
                 noted.add((plan.route.name, str(reply.status)))
-            return finish(plan, reply, params)
+            response = finish(plan, reply, params)
+            misfit = _misfit(plan, response)
+            if misfit is not None:
+                noted.add((plan.route.name, misfit))
+            return response
 
         def watched_refuse(
             plan: RoutePlan, problem: Problem, params: Mapping[str, str] = {}, headers: HeaderPairs = ()
@@ -62,6 +69,15 @@ class AnswerWatch:
             with (Path(folder) / f"{os.getpid()}.jsonl").open("a") as file:
                 file.writelines(json.dumps(pair) + "\n" for pair in sorted(self.undocumented))
             self.undocumented.clear()
+
+
+def _misfit(plan: RoutePlan, response: Response) -> str | None:
+    """How an answer differs from what is published about its route, where that is at hand."""
+    status, body, _, media_type = response
+    specs = published()
+    if specs is None or plan.route.name in DIFFERENT or not media_type.startswith(b"application/json"):
+        return None
+    return specs.complaint(plan.route.method, plan.route.path, status, json.loads(body))
 
 
 def main(folder: str) -> None:

@@ -374,6 +374,7 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "list_leases": ("seed-1", "queue-1", 1000),
     "list_shares": ("seed-1", "queue-1", 1000, 10_000),
     "count_priorities": ("seed-1", "queue-1", 10_000),
+    "count_sessions": ("seed-1",),
     "list_sessions": ("seed-1", 60, None, 1000),
     "demote_build": ("seed-1", "queue-1", "b"),
     "promote_build": ("seed-1", "queue-1", "b"),

@@ -145,8 +145,10 @@ async def test_sessions_are_listed_and_described(client: Client) -> None:
     await client.register(capabilities=["worker_sessions"], max_concurrent_worker_sessions=2)
     made = await client.post("/sessions", {"worker_id": WORKER, "session_id": "s-1"})
     assert made.status in (200, 201), made.json
-    (listed,) = (await read(client, "/worker-sessions"))["worker_sessions"]
-    one = await read(client, "/worker-sessions/s-1")
+    every = await read(client, "/worker-sessions")
+    (listed,) = every["sessions"]
+    assert every["metrics"] == {"total": 1, "active": 1, "closed": 0, "expired": 0, "failed": 0, "orphaned": 0}
+    one = (await read(client, "/worker-sessions/s-1"))["session"]
     assert (one["session_id"], one["lease_owner"], one["holder"]["worker_id"]) == ("s-1", WORKER, WORKER)
     assert listed == one
     assert (await client.control("GET", "/worker-sessions/none")).json["reason"] == "session_not_found"

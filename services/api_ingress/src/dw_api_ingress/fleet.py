@@ -12,7 +12,7 @@ from dw_core.engine.rows import TaskKind
 from dw_core.ids import task_id
 from dw_core.protocol.problems import Invalid, Problem
 from dw_core.protocol.timestamps import wire_time
-from dw_core.sessions.session import snapshot
+from dw_core.sessions.session import SessionStatus, snapshot
 from dw_core.workers.admission import SECTIONS, AdmissionRules, QueueLimits
 from dw_core.workers.queue_documents import NamespaceUse, QueueState, queue_document
 from dw_runtime.http.call import Call, Handlers, Reply
@@ -76,7 +76,10 @@ class FleetHandlers:
     async def sessions(self, call: Call) -> Reply:
         """Worker sessions, the newest first."""
         found = await self._fleet.sessions(call.namespace)
-        return Reply({**self._scope(call), "worker_sessions": [snapshot(*session) for session in found]})
+        counts = await self._fleet.count_sessions(call.namespace)
+        metrics = {"total": sum(counts.values()), **{str(status): counts.get(status, 0) for status in SessionStatus}}
+        sessions = [snapshot(*session) for session in found]
+        return Reply({**self._scope(call), "metrics": metrics, "sessions": sessions})
 
     async def session(self, call: Call) -> Reply:
         """One session; raises ``Problem`` ``session_not_found``."""
@@ -84,7 +87,7 @@ class FleetHandlers:
         found = await self._fleet.sessions(call.namespace, session_id)
         if not found:
             raise Problem("session_not_found", f"There is no session {session_id}.", session_id=session_id)
-        return Reply(snapshot(*found[0]))
+        return Reply({**self._scope(call), "session": snapshot(*found[0])})
 
     async def queues(self, call: Call) -> Reply:
         """Queues with workers, open tasks or an intent about a build, by name and page."""

@@ -160,6 +160,10 @@ class FleetReads:
         rows = await self._database.read("count_priorities", namespace, queue, COUNTED_MAX)
         return [(TaskKind(kind), priority, ready, oldest) for kind, priority, ready, oldest in rows]
 
+    async def count_sessions(self, namespace: str) -> dict[str, int]:
+        """How many worker sessions there are by status."""
+        return dict(await self._database.read("count_sessions", namespace))
+
     async def sessions(self, namespace: str, session_id: str | None = None) -> list[tuple[Session, Holder | None, int]]:
         """Worker sessions with who holds them and the activities they run, the newest first."""
         rows = await self._database.read("list_sessions", namespace, self.stale_after_seconds, session_id, LISTED_MAX)

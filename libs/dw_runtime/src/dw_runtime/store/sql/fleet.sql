@@ -157,6 +157,10 @@ CROSS JOIN LATERAL (
 WHERE o.ready > 0
 ORDER BY k.kind, p.priority;
 
+-- name: count_sessions
+-- The sessions of namespace $1 by status; ended ones are forgotten after a while.
+SELECT s.status, count(*) FROM worker_sessions s WHERE s.namespace = $1 GROUP BY s.status;
+
 -- name: list_sessions
 -- At most $4 sessions of namespace $1, the newest first: $2 seconds of silence after which a worker is stale, $3 session id or
 -- null for all.
