@@ -147,7 +147,7 @@ class CatalogueHandlers:
         row = body | parent | names | own | {"id": self._new_id(), "namespace": call.namespace}
         rows = await self._change(call, level, "create", msgspec.json.encode(row).decode())
         if not rows:
-            message = f"There is such a {level} already."
+            message = f"This {level} exists already."
             members: dict[str, Any] = {"namespace": call.namespace, **names, **own}
             raise Problem(f"{level}_already_exists", message, **members)
         return Reply(catalogue_document(_decode(rows[0], level)), status=201)
