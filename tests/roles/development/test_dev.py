@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import re
 import signal
+import urllib.request
 from pathlib import Path
 
 import psycopg
@@ -49,10 +51,23 @@ def test_dev_split_runs_the_three_roles_apart_with_several_processes(tmp_path: P
             assert f"http://127.0.0.1:{dev.port + offset}" in greeting
             assert status(dev.port + offset, "/api/ready") == 200
         keep_payloads(dev.port)
+        seen: set[str] = set()
+
+        def are_both_seen() -> bool:
+            seen.update(scraped_processes(dev.port))
+            return seen == {"0", "1"}
+
+        wait_until(are_both_seen, "both processes are scraped")
         dev.process.send_signal(signal.SIGINT)
         dev.process.communicate(timeout=END_SECONDS)
         assert dev.process.returncode == 0
         assert dev.processes() == []
+
+
+def scraped_processes(port: int) -> set[str]:
+    """The processes that one scrape names; each connection reaches one of those that share the port."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        return set(re.findall(r'^dw_store_commits_total\{process="(\d+)"\}', answer.read().decode(), re.MULTILINE))
 
 
 def keep_payloads(port: int) -> None:

@@ -38,6 +38,7 @@ from dw_runtime.payloads.build import build_payloads
 from dw_runtime.payloads.checks import ReferenceCheck
 from dw_runtime.payloads.handlers import transport_handlers
 from dw_runtime.process.background import Background
+from dw_runtime.process.index import process_index
 from dw_runtime.pump.claims import Waiters
 from dw_runtime.pump.pump import Pump
 from dw_runtime.settings import Settings, SettingsError
@@ -224,7 +225,7 @@ class Node:
         )
         self.metrics.requests_in_flight.set_function(lambda: float(shell.in_flight))
         self.shell = shell
-        self.app = Application(shell, Exposition(self.metrics.registry))
+        self.app = Application(shell, Exposition(self.metrics.registry, process_index()))
         return self.app
 
     def _count_failing(self, failing: Collection[str]) -> None:

@@ -14,6 +14,7 @@ from types import FrameType
 import uvloop
 
 from dw_runtime.process.codes import EXIT_CONFIG, EXIT_FAILURE, StartupError
+from dw_runtime.process.index import become
 from dw_runtime.process.listen import bound_port, open_listener, reserve_port
 from dw_runtime.process.parent import end_with_parent
 from dw_runtime.process.role import Build
@@ -70,9 +71,10 @@ class WorkerProcesses:
         """Fork the workers and wait for them; return the exit code of the whole."""
         parent_pid = os.getpid()
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-        for _ in range(self._settings.http.processes):
+        for index in range(self._settings.http.processes):
             pid = os.fork()
             if pid == 0:
+                become(index)
                 self._be_worker(build, port, parent_pid)
             self._pids.add(pid)
         for number in STOP_SIGNALS:
