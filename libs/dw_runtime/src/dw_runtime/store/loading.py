@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from dw_core.engine.claims import Claimant
+from dw_core.engine.commands.parsed import ScheduleActivity
 from dw_core.engine.inputs import (
     ActivityInput,
     CheckActivity,
@@ -288,13 +289,15 @@ async def _load_redriven(transaction: Transaction, batch: Sequence[Input], by_ru
     """What runs that were redriven may take over for the activities that they schedule now."""
     spans: list[dict[str, object]] = []
     for change in batch:
-        if isinstance(change, CompleteWorkflowTask) and change.parsed is not None:
-            run = by_run[change.run_id].run
-            count = len(change.parsed.commands)
-            if run is not None and run.redrive_of is not None:
-                first = run.next_workflow_sequence
-                named = {"run_id": run.run_id, "source": run.redrive_of}
-                spans.append(named | {"first": first, "last": first + count - 1})
+        if not isinstance(change, CompleteWorkflowTask) or change.parsed is None:
+            continue
+        run, commands = by_run[change.run_id].run, change.parsed.commands
+        if run is None or run.redrive_of is None:
+            continue
+        if any(isinstance(command, ScheduleActivity) for command in commands):
+            first = run.next_workflow_sequence
+            named = {"run_id": run.run_id, "source": run.redrive_of}
+            spans.append(named | {"first": first, "last": first + len(commands) - 1})
     if not spans:
         return
     for run_id, sequence, recorded in (await transaction.ask([("read_redriven", encode_rows(spans))]))[0]:

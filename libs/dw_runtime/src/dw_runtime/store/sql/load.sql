@@ -206,20 +206,18 @@ SELECT
 
 -- name: read_redriven
 -- For runs that take over the results of a failed one, $1 ({run_id, source, first, last}, workflow sequences): what the
--- source has completed there, {activity_type, arguments, result} by run and sequence. Reads through the events of the
--- source: few runs are redriven.
+-- source has completed there, {activity_type, arguments, result} by run and sequence. Reads once through the completions
+-- in the history of the source: few runs are redriven.
 SELECT n.run_id, a.sequence,
-       json_build_object('activity_type', a.activity_type, 'arguments', a.arguments, 'result', e.result)
+       json_build_object('activity_type', a.activity_type, 'arguments', a.arguments, 'result', e.body::json #> '{payload,result}')
 FROM json_to_recordset($1::json) AS n(run_id text, source text, first bigint, last bigint)
-JOIN activity_executions a ON a.run_id = n.source AND a.sequence BETWEEN n.first AND n.last
 CROSS JOIN LATERAL (
-    SELECT e.body::json #> '{payload,result}' AS result
+    SELECT (e.body::json #>> '{payload,sequence}')::bigint AS sequence, e.body
     FROM workflow_history_events e
-    WHERE e.run_id = a.run_id AND e.event_type = 'ActivityCompleted'
-      AND (e.body::json #>> '{payload,sequence}')::bigint = a.sequence
-    LIMIT 1
+    WHERE e.run_id = n.source AND e.event_type = 'ActivityCompleted' OFFSET 0
 ) e
-WHERE a.status = 'completed';
+JOIN activity_executions a ON a.run_id = n.source AND a.sequence = e.sequence
+WHERE e.sequence BETWEEN n.first AND n.last AND a.status = 'completed';
 
 -- name: read_members
 -- The selections in $1 ({run_id, base_sequence}) and, for members that are about to be cancelled, what lies in $2
