@@ -7,13 +7,10 @@ from collections.abc import Mapping
 import msgspec
 
 from dw_api_ingress.activities import ActivityHandlers
-from dw_api_ingress.archiving import ArchiveHandlers
 from dw_api_ingress.auditing import AuditHandlers, Auditor
 from dw_api_ingress.bridge import BridgeHandlers
 from dw_api_ingress.builds import BuildHandlers
-from dw_api_ingress.cancelling import CancellationHandlers
 from dw_api_ingress.diagnosis import DebugHandlers
-from dw_api_ingress.ending import EndHandlers
 from dw_api_ingress.exporting import ExportHandlers
 from dw_api_ingress.fleet import FleetHandlers
 from dw_api_ingress.history import HistoryHandlers, WaitForHistory
@@ -24,9 +21,8 @@ from dw_api_ingress.output_streams import OutputStreamHandlers
 from dw_api_ingress.passes import PassHandlers
 from dw_api_ingress.payload_cleanup import PayloadCleanupHandlers
 from dw_api_ingress.querying import QueryHandlers
-from dw_api_ingress.redriving import RedriveHandlers
-from dw_api_ingress.repairing import RepairHandlers
 from dw_api_ingress.retention import RetentionHandlers
+from dw_api_ingress.run_commands import RunCommandHandlers
 from dw_api_ingress.schedule_listing import ScheduleListing
 from dw_api_ingress.schedules import ScheduleHandlers
 from dw_api_ingress.search_attributes import SearchAttributeHandlers
@@ -86,10 +82,6 @@ def control_handlers(
     """
     start = StartHandlers(pump, attributes, limits, new_id)
     signals = SignalHandlers(pump, runs, limits, new_id)
-    ending = EndHandlers(pump, runs, new_id)
-    cancellation = CancellationHandlers(pump, runs, new_id)
-    archive = ArchiveHandlers(pump, runs, new_id).archive
-    repair = RepairHandlers(pump, runs, new_id)
     reads = ListingHandlers(runs, listing, attributes, payloads.kept)
     history = HistoryHandlers(runs, wait_for_history)
     asking = {} if queries is None else {"workflow_query": queries.current, "workflow_run_query": queries.named_run}
@@ -114,17 +106,7 @@ def control_handlers(
         "workflow_start": start.start,
         "workflow_signal": signals.send,
         "workflow_run_signal": signals.send,
-        "workflow_terminate": ending.terminate,
-        "workflow_run_terminate": ending.terminate,
-        "workflow_cancel": ending.cancel,
-        "workflow_run_cancel": ending.cancel,
-        "workflow_request_cancellation": cancellation.request,
-        "workflow_run_request_cancellation": cancellation.request,
-        "workflow_repair": repair.repair,
-        "workflow_run_repair": repair.repair,
-        "workflow_archive": archive,
-        "workflow_run_archive": archive,
-        "workflow_run_redrive": RedriveHandlers(pump, runs, new_id).redrive,
+        **RunCommandHandlers(pump, runs, new_id).by_route(),
         "workflow_list": reads.page,
         "workflow_runs": reads.runs,
         "workflow_describe": reads.describe,
