@@ -40,7 +40,6 @@ class Parent:
         return (yield ctx.start_child_workflow("traced-child", []))
 
 
-COMMANDS = {"standalone": ("standalone", "scheduler"), "split": ("api-ingress", "matching", "scheduler")}
 TOPOLOGY = {"standalone": "standalone_server", "split": "split_control_execution"}
 
 
@@ -59,7 +58,7 @@ async def traced_servers(
                 "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
                 "OTEL_BSP_SCHEDULE_DELAY": "100",
             }
-            with serving(folder, environ, *COMMANDS[name]) as servers:
+            with serving(folder, environ, *SHAPES[name]) as servers:
                 yield servers[0].url, servers[-2].url, collector
 
 
