@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
-import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -24,7 +22,7 @@ from dw_core.engine.commands.parsed import Parsed, WorkflowCommand
 from dw_core.engine.inputs import CompleteWorkflowTask
 from dw_core.engine.rows import Task, TaskKind
 from dw_core.engine.transition import WakeKey
-from dw_core.ids import ulid
+from dw_core.ids import Ulids
 from dw_core.limits import Limits
 from dw_core.routes.catalogue import ROUTES, match
 from dw_core.topology.placement import resolve
@@ -53,10 +51,7 @@ from dw_runtime.store.reads.visibility import Listing
 from dw_runtime.telemetry.metrics import Metrics
 from dw_scheduler.schedules import ScheduleClock
 
-
-def new_id() -> str:
-    """A fresh ULID."""
-    return ulid(time.time_ns() // 1_000_000, secrets.token_bytes(10))
+new_id = Ulids()
 
 
 class Polls:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +14,7 @@ import redis.asyncio as redis
 
 from dw_core.discovery.envelope import NodeIdentity, static_parts
 from dw_core.engine.transition import WakeKey
-from dw_core.ids import ulid
+from dw_core.ids import Ulids
 from dw_core.protocol.capabilities import server_capabilities
 from dw_core.protocol.timestamps import wire_time
 from dw_core.routes.catalogue import ROUTES, match
@@ -53,10 +52,8 @@ from dw_runtime.telemetry.tracing import build_tracing
 from dw_runtime.version import server_version
 from dw_runtime.wake.bus import NoBus, RedisBus, WakeBus
 
-
-def new_id() -> str:
-    """The next ULID."""
-    return ulid(time.time_ns() // 1_000_000, secrets.token_bytes(10))
+new_id = Ulids()
+"""Draws the ids of this process."""
 
 
 def wire_now() -> str:
