@@ -95,6 +95,7 @@ class Watch:
         self._instance_34(run)
         self._streams_38(run)
         outputs_in_order(self.world, run)
+        taken_over(self.world, run, history)
         waits_9_10(run, history)
         selections_14(history)
         service_waits(run, history, buffered)
@@ -139,6 +140,11 @@ class Watch:
             return
         follower = self.world.run(run.continued_to_run_id)
         assert follower.run_number == run.run_number + 1, "34: runs are numbered without gaps"
+        (started,) = [e for e in self.world.events(follower.run_id) if e["event_type"] == "WorkflowStarted"]
+        if "redriven_from_run_id" in started["payload"]:
+            assert run.closed_reason in {"failed", "timed_out"}, "only failed runs are redriven"
+            assert follower.parent is None, "a parent that was told of a failure waits no more"
+            return
         assert follower.execution_deadline_at == run.execution_deadline_at, "35: one execution deadline"
         parents = (run.parent, follower.parent)
         is_retry = parents[0] is not None and parents[1] is not None and parents[1].attempt == parents[0].attempt + 1
@@ -198,6 +204,20 @@ def outputs_in_order(world: World, run: Run) -> None:
         assert [item["item_offset"] for item in mine] == list(range(row["total_items"])), "offsets have no gaps"
         keys = [item["idempotency_key"] for item in mine if item["idempotency_key"] is not None]
         assert len(keys) == len(set(keys)), "one item per identity"
+
+
+def taken_over(world: World, run: Run, history: list[Json]) -> None:
+    """Results of a failed run are taken over one by one up to the first activity that differs, and never behind it."""
+    taken = [e["payload"] for e in history if "redriven_from_run_id" in e["payload"] and e["event_type"] in OUTCOMES]
+    for payload in taken:
+        source, sequence = payload["redriven_from_run_id"], payload["sequence"]
+        before = [row for row in world.memory.of_run("activities", source) if row["sequence"] <= sequence]
+        now = [row for row in world.memory.of_run("activities", run.run_id) if row["sequence"] <= sequence]
+        names = ("sequence", "activity_type", "arguments")
+        assert [[row[n] for n in names] for row in before] == [[row[n] for n in names] for row in now], "one way so far"
+        assert before[-1]["status"] == "completed", "only results are taken over"
+        ended = [e["payload"] for e in world.events(source) if e["event_type"] == "ActivityCompleted"]
+        assert [e["result"] for e in ended if e["sequence"] == sequence] == [payload["result"]], "the recorded result"
 
 
 def shape_1_3_4_5(run: Run, history: list[Json]) -> None:

@@ -178,6 +178,7 @@ class Memory:
             "read_related": self._read_related,
             "read_settled": self._read_settled,
             "read_members": self._read_members,
+            "read_redriven": self._read_redriven,
             "start_runs": self._start_runs,
             "advance": self._advance,
             "open_child_calls": self._inserting("children"),
@@ -358,6 +359,24 @@ class Memory:
                 found("children", lambda row: row["closed_at"] is None),
             )
         ]
+
+    def _read_redriven(self, named: str) -> list[Row]:
+        found: list[Row] = []
+        for span in _rows(named):
+            source = span["source"]
+            payloads = [
+                _decode(e["body"])["payload"]
+                for e in self.of_run("events", source)
+                if e["event_type"] == "ActivityCompleted"
+            ]
+            results = {payload["sequence"]: payload["result"] for payload in payloads}
+            for activity in self.of_run("activities", source):
+                sequence = activity["sequence"]
+                if span["first"] <= sequence <= span["last"]:
+                    kept = {name: activity[name] for name in ("activity_type", "arguments")}
+                    kept |= {"is_completed": activity["status"] == "completed", "result": results.get(sequence)}
+                    found.append((span["run_id"].encode(), str(sequence).encode(), _encode(kept)))
+        return found
 
     def _read_settled(self, named: str) -> list[Row]:
         points = _rows(named)

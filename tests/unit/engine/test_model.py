@@ -32,6 +32,7 @@ from dw_core.engine.inputs import (
     Input,
     InstanceInput,
     RecoverLeases,
+    RedriveWorkflow,
     ReleaseClaim,
     RenewActivityLease,
     RepairWorkflow,
@@ -517,13 +518,17 @@ class Engine(RuleBasedStateMachine):
             "request_id": data.draw(st.sampled_from([None, f"r{number}"])),
         }
         what = data.draw(
-            st.sampled_from(["request", "request", "request", "repair", "repair", "end", "archive", "unblock"])
+            st.sampled_from(["request"] * 3 + ["repair"] * 2 + ["end", "archive", "unblock"] + ["redrive"] * 3)
         )
         if what == "request":
             seconds = data.draw(st.sampled_from([5, 600, 600]))
             self._submit(*[self.world.request_input(f"w{number}", seconds) for _ in range(1 + number % 2)])
         elif what == "repair":
             self._submit(RepairWorkflow(**fields))
+        elif what == "redrive":
+            run_id = self.world.memory.instances.get((NAMESPACE, f"w{number}"))
+            if run_id is not None:
+                self._submit(RedriveWorkflow(run_id=run_id, target_scope="run", **fields))
         elif what == "archive":
             self._submit(ArchiveWorkflow(reason=data.draw(st.sampled_from([None, "audit"])), **fields))
         elif what == "end":

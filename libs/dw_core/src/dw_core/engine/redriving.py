@@ -1,8 +1,9 @@
 """Redriving: a failed run goes on as a new run that takes over what its activities completed (control-plane §13.9).
 
-The new run starts from the beginning, with the arguments of the failed one. An activity that it schedules at the same
-workflow sequence, of the same type and with the same arguments as one that the failed run has completed, ends at once
-with the recorded result; every other activity runs.
+The new run starts from the beginning, with the arguments of the failed one, and follows it: an activity that it
+schedules at the same workflow sequence, of the same type and with the same arguments, ends at once with the result that
+the failed run has recorded, and runs if there is none. The first activity that differs, or that only one of the two
+runs has at its place, ends the following: whatever comes behind it runs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dw_core.engine.activity_ends import resolve
 from dw_core.engine.inputs import RedriveWorkflow
 from dw_core.engine.intake import accept, answer_again, refuse, reject
 from dw_core.engine.rows import STANDALONE_ACTIVITY, TaskKind
+from dw_core.engine.run_rows import Activity, RecordedActivity
 from dw_core.engine.snapshot import Snapshot
 from dw_core.engine.successors import redrive, successor_id
 from dw_core.engine.transition import Outcome, Rejection
@@ -51,22 +53,33 @@ def decide_redrive(snapshot: Snapshot, command: RedriveWorkflow, now: datetime) 
 
 
 def take_over_results(writer: RunWriter) -> None:
-    """End the activities that this decision has scheduled and that the redriven run had completed."""
-    for sequence in sorted(writer.transition.created_activities):
+    """End the activities that this decision has scheduled and that the followed run had completed."""
+    assert writer.snapshot.run is not None
+    for sequence in range(writer.snapshot.run.next_workflow_sequence, writer.run.next_workflow_sequence):
         recorded = writer.snapshot.redriven.get(sequence)
-        activity = writer.transition.activities[sequence]
-        if recorded is None or activity.closed_at is not None:
+        activity = writer.transition.activities.get(sequence)
+        if recorded is None and activity is None:
             continue
-        if (recorded.activity_type, recorded.arguments) != (activity.activity_type, activity.arguments):
-            continue
-        (task,) = (
-            task
-            for task in writer.transition.tasks.values()
-            if task is not None and task.kind is TaskKind.ACTIVITY and task.activity_sequence == sequence
-        )
-        payload = {
-            "result": recorded.result,
-            "payload_codec": "avro",
-            "redriven_from_run_id": writer.run.redrive_of,
-        }
-        resolve(writer, activity, task, "completed", "ActivityCompleted", payload)
+        if recorded is None or activity is None or not _is_same_call(recorded, activity):
+            writer.run.redrive_of = None
+            return
+        if recorded.is_completed and activity.closed_at is None:
+            _take_over(writer, activity, recorded)
+
+
+def _is_same_call(recorded: RecordedActivity, activity: Activity) -> bool:
+    return (recorded.activity_type, recorded.arguments) == (activity.activity_type, activity.arguments)
+
+
+def _take_over(writer: RunWriter, activity: Activity, recorded: RecordedActivity) -> None:
+    (task,) = (
+        task
+        for task in writer.transition.tasks.values()
+        if task is not None and task.kind is TaskKind.ACTIVITY and task.activity_sequence == activity.sequence
+    )
+    payload = {
+        "result": recorded.result,
+        "payload_codec": "avro",
+        "redriven_from_run_id": writer.run.redrive_of,
+    }
+    resolve(writer, activity, task, "completed", "ActivityCompleted", payload)

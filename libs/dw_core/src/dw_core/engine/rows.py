@@ -116,7 +116,7 @@ class Run(msgspec.Struct, kw_only=True):
 
     ``blocked_build_id`` is the build that could not replay a run with ``replay_blocked``; ``has_service_calls``: the
     run answers service calls, which end with it. ``trace_context`` is that of its start, for the workers of its tasks;
-    ``redrive_of`` is the failed run whose results it takes over.
+    ``redrive_of`` is the failed run that it follows, taking over its results, until it goes another way.
     """
 
     run_id: str

@@ -42,11 +42,12 @@ class Activity(msgspec.Struct, kw_only=True):
     closed_at: datetime | None = None
 
 
-class RecordedResult(msgspec.Struct, frozen=True):
-    """What an activity of a redriven run has returned: ``result`` is the member of its ``ActivityCompleted`` event."""
+class RecordedActivity(msgspec.Struct, frozen=True):
+    """An activity of the run that a redriven one follows; ``result`` is that of its ``ActivityCompleted`` event."""
 
     activity_type: str
     arguments: str | None
+    is_completed: bool
     result: Any
 
 

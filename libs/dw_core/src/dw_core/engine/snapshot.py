@@ -16,7 +16,7 @@ from dw_core.engine.run_rows import (
     Group,
     InboxEvent,
     Receipt,
-    RecordedResult,
+    RecordedActivity,
     Timer,
     VersionMarker,
 )
@@ -41,10 +41,9 @@ class Snapshot(msgspec.Struct, kw_only=True):
     ``outputs`` all output streams of the run, ``output_items`` offsets by the key of an item that may be repeated.
     ``contract`` what the run declared at its start, ``offered`` what a new run would. ``operations`` and
     ``service_calls`` (by id) are there for commands that call them and for runs that answer calls. ``routes`` are the
-    queues of starts about whose builds operators have a wish, ``redriven`` by sequence what the run may take over.
-    :meth:`fold`
-    replaces rows by a transition's after images, so that the next input of the same batch decides on what the previous
-    one did.
+    queues of starts about whose builds operators have a wish, ``redriven`` by sequence the activities of the run that
+    this one follows. :meth:`fold` replaces rows by a transition's after images, so that the next input of the same
+    batch decides on what the previous one did.
     """
 
     run: Run | None = None
@@ -74,7 +73,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     output_items: dict[str, int] = {}
     sessions: dict[str, Session] = {}
     routes: dict[str, QueueRoutes] = {}
-    redriven: dict[int, RecordedResult] = {}
+    redriven: dict[int, RecordedActivity] = {}
 
     @property
     def workflow_task(self) -> Task | None:

@@ -128,7 +128,7 @@ def decide_complete(snapshot: Snapshot, report: CompleteWorkflowTask, now: datet
     remember(run, report.sticky, now)
     if not run.is_terminal:
         run.status = "waiting"
-        if snapshot.redriven:
+        if run.redrive_of is not None:
             take_over_results(writer)
         if is_undelivered(run) and writer.transition.events:
             # What was decided before the cancellation could be delivered is recorded now; the next claim delivers it.

@@ -8,7 +8,6 @@ from datetime import datetime
 import msgspec
 
 from dw_core.engine.claims import Claimant
-from dw_core.engine.commands.parsed import ScheduleActivity
 from dw_core.engine.inputs import (
     ActivityInput,
     CheckActivity,
@@ -32,7 +31,7 @@ from dw_core.engine.run_rows import (
     Attempt,
     Command,
     Receipt,
-    RecordedResult,
+    RecordedActivity,
 )
 from dw_core.engine.selections import selection_path
 from dw_core.engine.snapshot import Snapshot
@@ -54,7 +53,7 @@ _decode_tasks = msgspec.json.Decoder(list[Task]).decode
 _decode_commands = msgspec.json.Decoder(list[Command]).decode
 _decode_receipts = msgspec.json.Decoder(list[Receipt]).decode
 _decode_attempts = msgspec.json.Decoder(list[Attempt]).decode
-_decode_recorded = msgspec.json.Decoder(RecordedResult).decode
+_decode_recorded = msgspec.json.Decoder(RecordedActivity).decode
 _decode_session = msgspec.json.Decoder(Session).decode
 
 
@@ -286,7 +285,7 @@ async def _load_members(transaction: Transaction, batch: Sequence[Input], by_run
 
 
 async def _load_redriven(transaction: Transaction, batch: Sequence[Input], by_run: dict[str, Snapshot]) -> None:
-    """What runs that were redriven may take over for the activities that they schedule now."""
+    """The activities that followed runs have where redriven ones go on now."""
     spans: list[dict[str, object]] = []
     for change in batch:
         if not isinstance(change, CompleteWorkflowTask) or change.parsed is None:
@@ -294,10 +293,9 @@ async def _load_redriven(transaction: Transaction, batch: Sequence[Input], by_ru
         run, commands = by_run[change.run_id].run, change.parsed.commands
         if run is None or run.redrive_of is None:
             continue
-        if any(isinstance(command, ScheduleActivity) for command in commands):
-            first = run.next_workflow_sequence
-            named = {"run_id": run.run_id, "source": run.redrive_of}
-            spans.append(named | {"first": first, "last": first + len(commands) - 1})
+        first = run.next_workflow_sequence
+        named = {"run_id": run.run_id, "source": run.redrive_of}
+        spans.append(named | {"first": first, "last": first + len(commands) - 1})
     if not spans:
         return
     for run_id, sequence, recorded in (await transaction.ask([("read_redriven", encode_rows(spans))]))[0]:

@@ -22,7 +22,7 @@ runs AS (
         task_failure_count = n.task_failure_count,
         replay_blocked = n.replay_blocked, blocked_build_id = n.blocked_build_id,
         cancellation = n.cancellation, cleanup_deadline_at = n.cleanup_deadline_at,
-        sticky_worker = n.sticky_worker, sticky_until = n.sticky_until, archive = n.archive
+        sticky_worker = n.sticky_worker, sticky_until = n.sticky_until, archive = n.archive, redrive_of = n.redrive_of
     FROM json_populate_recordset(NULL::workflow_runs, $2::json) n
     WHERE r.run_id = n.run_id
 ),

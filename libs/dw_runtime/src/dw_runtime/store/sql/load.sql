@@ -205,19 +205,24 @@ SELECT
     );
 
 -- name: read_redriven
--- For runs that take over the results of a failed one, $1 ({run_id, source, first, last}, workflow sequences): what the
--- source has completed there, {activity_type, arguments, result} by run and sequence. Reads once through the completions
--- in the history of the source: few runs are redriven.
-SELECT n.run_id, a.sequence,
-       json_build_object('activity_type', a.activity_type, 'arguments', a.arguments, 'result', e.body::json #> '{payload,result}')
-FROM json_to_recordset($1::json) AS n(run_id text, source text, first bigint, last bigint)
-CROSS JOIN LATERAL (
-    SELECT (e.body::json #>> '{payload,sequence}')::bigint AS sequence, e.body
-    FROM workflow_history_events e
-    WHERE e.run_id = n.source AND e.event_type = 'ActivityCompleted' OFFSET 0
-) e
-JOIN activity_executions a ON a.run_id = n.source AND a.sequence = e.sequence
-WHERE e.sequence BETWEEN n.first AND n.last AND a.status = 'completed';
+-- For runs that follow a failed one, $1 ({run_id, source, first, last}, workflow sequences): the activities of the source
+-- there, {activity_type, arguments, is_completed, result} by run and sequence. Reads once through the completions in the
+-- history of the source, if any of them is wanted: few runs are redriven.
+WITH activities AS MATERIALIZED (
+    SELECT n.run_id, n.source, a.sequence, a.activity_type, a.arguments, a.status = 'completed' AS is_completed
+    FROM json_to_recordset($1::json) AS n(run_id text, source text, first bigint, last bigint)
+    JOIN activity_executions a ON a.run_id = n.source AND a.sequence BETWEEN n.first AND n.last
+),
+results AS MATERIALIZED (
+    SELECT s.source, (e.body::json #>> '{payload,sequence}')::bigint AS sequence, e.body::json #> '{payload,result}' AS result
+    FROM (SELECT DISTINCT source FROM activities WHERE is_completed) s
+    JOIN workflow_history_events e ON e.run_id = s.source AND e.event_type = 'ActivityCompleted'
+)
+SELECT a.run_id, a.sequence,
+       json_build_object('activity_type', a.activity_type, 'arguments', a.arguments, 'is_completed', a.is_completed,
+                         'result', r.result)
+FROM activities a
+LEFT JOIN results r ON r.source = a.source AND r.sequence = a.sequence;
 
 -- name: read_members
 -- The selections in $1 ({run_id, base_sequence}) and, for members that are about to be cancelled, what lies in $2
