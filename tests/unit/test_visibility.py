@@ -99,7 +99,6 @@ def test_a_query_that_is_too_long_is_refused() -> None:
         ("StartTime IN ('2026-01-01', '2026-01-02')", "does not take IN"),
         ("Count = x", "compared with a number"),
         ("Count = true", "compared with a number"),
-        ("Count = 9999999999999999999", "at most 64 bits"),
         ("IsVip = 1", "true or false"),
         ("IsVip > true", "takes =, != and IN"),
         ("Due = soon", "ISO 8601 time"),

@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
+from dw_core.limits import Limits
 from dw_core.payloads.codec import encode_blob
+from dw_core.services.rows import ServiceCall
+from dw_core.services.targets import start_input
+from dw_runtime.pump.replies import settle
 from tests.contract.control.conftest import Send
 from tests.harness.control_plane import ControlPlane
 
@@ -177,6 +182,25 @@ async def test_a_call_is_cancelled_once(send: Send) -> None:
     assert cancelled.json["cancelled_at"] is not None
     again = await send("POST", f"{path}/cancel")
     assert (again.status, again.json["reason"]) == (409, "service_call_terminal")
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+async def test_of_cancellations_that_come_at_once_one_ends_the_call(
+    send: Send, plane: ControlPlane, is_served: bool
+) -> None:
+    await fill(send)
+    call = (await send("POST", f"{OPERATIONS}/greet/execute", {"mode_override": "async"})).json
+    if is_served:
+        (row,) = await plane.database.read("describe_service_call", call["service_call_id"])
+        settle(await plane.pump.submit(start_input(msgspec.json.decode(row[0], type=ServiceCall), Limits())))
+    path = f"{OPERATIONS}/greet/service-calls/{call['service_call_id']}"
+    answers = await asyncio.gather(*[send("POST", f"{path}/cancel", {"reason": "enough"}) for _ in range(5)])
+    assert sorted(answer.status for answer in answers) == [200, 409, 409, 409, 409]
+    assert {answer.json["reason"] for answer in answers if answer.status == 409} == {"service_call_terminal"}
+    assert (await send("GET", path)).json["status"] == "cancelled"
+    entries = (await send("GET", "/system/audit?page_size=20")).json["entries"]
+    cancelled = [entry["outcome"] for entry in entries if entry["command"] == "service_call_cancel"]
+    assert sorted(cancelled) == ["accepted", *["rejected"] * 4]
 
 
 async def test_an_operation_may_forbid_cancellation(send: Send) -> None:

@@ -322,6 +322,18 @@ async def test_a_start_must_give_values_of_the_registered_types(send: Send, name
     assert (await send("GET", "/workflows/w")).status == 404
 
 
+@pytest.mark.parametrize("number", [1e16, 1e308, -1.5e-300, 2.0, 9223372036854775808, 0.1])
+async def test_a_double_comes_back_as_one_and_is_found(send: Send, number: float) -> None:
+    await register(send, Amount="double")
+    await start(send, "a", search_attributes={"Amount": number, "Untyped": 7})
+    shown = (await send("GET", "/workflows/a")).json["search_attributes"]
+    assert shown == {"Amount": number, "Untyped": 7}
+    assert [type(value) for value in shown.values()] == [float, int]
+    assert (await send("GET", "/workflows")).json["workflows"][0]["search_attributes"] == shown
+    assert await find(send, f"Amount = {number}") == ["a"]
+    assert await find(send, f"Amount < {number}") == []
+
+
 async def test_an_attribute_that_is_registered_later_finds_earlier_values(send: Send) -> None:
     await start(send, "w", search_attributes={"Customer": "c1", "Count": 7, "IsVip": True})
     await register(send, Customer="keyword", Count="int", IsVip="bool")

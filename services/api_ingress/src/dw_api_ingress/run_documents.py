@@ -49,7 +49,7 @@ def listed(row: ListedRun) -> dict[str, Any]:
         "payload_codec": CODEC,
         **compatibility(summary.compatibility, is_supported=row.is_supported),
         "memo": summary.memo,
-        "search_attributes": summary.search_attributes,
+        "search_attributes": summary.shown_attributes,
         "started_at": wire_time(summary.started_at),
         "closed_at": wire_time(summary.closed_at),
     }
@@ -110,7 +110,7 @@ def described(row: DescribedRun, loaded: Mapping[str, str] | None = None) -> dic
         "run_deadline_at": wire_time(run.run_deadline_at),
         **_payloads(summary.arguments, summary.output, loaded or {}),
         "memo": summary.memo,
-        "search_attributes": summary.search_attributes,
+        "search_attributes": summary.shown_attributes,
         "actions": _actions(run, is_current=row.is_current),
         **_failure(row.terminal_event),
         "cancellation_request": observation(run.cancellation),

@@ -106,7 +106,10 @@ class ServiceCallHandlers:
         return Reply(call_document(await self._named(call)) | {"found": True})
 
     async def cancel(self, call: Call) -> Reply:
-        """The snapshot after the cancellation. A run that answers the call is cancelled, and the call ends with it."""
+        """The snapshot after the cancellation. A run that answers the call is cancelled, and the call ends with it.
+
+        Of cancellations that come at once, the one that ends the call is answered so; for the others it has ended.
+        """
         body: ServiceCallCancel = call.body or ServiceCallCancel()
         found = await self._named(call)
         self._check_cancellable(found)
@@ -121,9 +124,10 @@ class ServiceCallHandlers:
                 message=body.reason or "The service call was cancelled.",
             )
             ended = await end_call(self._database, self._pump, self._announce, end)
-            await self._auditor.trail.record(self._auditor.requested(call), "accepted")
+            if ended:
+                await self._auditor.trail.record(self._auditor.requested(call), "accepted")
         after = await self._read(found.service_call_id)
-        if after.status != "cancelled":
+        if not ended:
             self._check_cancellable(after)
         return Reply(call_document(after) | {"found": True})
 
@@ -135,7 +139,7 @@ class ServiceCallHandlers:
             raise Problem("cancellation_not_allowed", "The operation does not let its calls be cancelled.", **named)
 
     async def _cancel_run(self, call: Call, found: ServiceCall, reason: str | None) -> bool:
-        """Whether the run was open and has been cancelled."""
+        """Whether the run was open and this request has cancelled it."""
         assert found.linked_workflow_id is not None
         reply = await self._pump.submit(
             CancelWorkflow(
@@ -149,7 +153,7 @@ class ServiceCallHandlers:
                 reason=reason,
             )
         )
-        return not isinstance(reply, Rejection)
+        return not isinstance(reply, Rejection) and not reply["retained"]
 
     async def _named(self, call: Call) -> ServiceCall:
         key = _key(call)

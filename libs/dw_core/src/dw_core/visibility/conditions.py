@@ -10,7 +10,6 @@ from typing import Any, Final
 import msgspec
 
 from dw_core.metadata.attributes import search_number
-from dw_core.payloads.codec import INT64_MAX, INT64_MIN
 from dw_core.protocol.timestamps import read_time
 from dw_core.visibility.query import Term, Value, wrong
 
@@ -208,6 +207,4 @@ def _time_number(term: Term, value: Value) -> int | float:
 def _plain_number(term: Term, value: Value) -> int | float:
     if isinstance(value, bool | str) or not math.isfinite(value):
         raise wrong(f"{term.field} is compared with a number", term.position)
-    if isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
-        raise wrong(f"{term.field} is compared with a number of at most 64 bits", term.position)
     return value

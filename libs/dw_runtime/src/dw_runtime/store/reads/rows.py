@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -25,10 +26,20 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     closed_at: datetime | None
     memo: msgspec.Raw
     search_attributes: msgspec.Raw
+    search_attribute_types: dict[str, str] | None
     execution_timeout_seconds: int | None
     run_timeout_seconds: int | None
     arguments: str
     output: str | None
+
+    @property
+    def shown_attributes(self) -> msgspec.Raw | dict[str, Any]:
+        """The search attributes. Postgres keeps numbers without an exponent, so that 1e16 looks like a whole one."""
+        types = self.search_attribute_types or {}
+        if "float" not in types.values():
+            return self.search_attributes
+        attributes: dict[str, Any] = msgspec.json.decode(self.search_attributes)
+        return {name: float(value) if types.get(name) == "float" else value for name, value in attributes.items()}
 
 
 class TerminalEvent(msgspec.Struct, frozen=True, kw_only=True):
