@@ -384,6 +384,7 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "begin_repair_pass": ("repair-pass:seed-1", "operator", 5.0, True),
     "find_repair_candidates": ("seed-1", 3.0, 25, 10_000, None, None, None),
     "diagnose_run": (RUN_ID, 25, 10, 200, 4096, 60),
+    "diagnose_cancellation": (RUN_ID, 25),
     "count_workers": ("seed-1", "queue-1", 60),
     "read_operator_counts": ("seed-1", 10_000, 8000, 4_194_304, 160),
     "list_attribute_types": ("seed-1",),

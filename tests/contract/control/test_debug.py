@@ -29,6 +29,11 @@ async def diagnose(client: Client, workflow_id: str = "w", query: str = "") -> d
     return body
 
 
+async def deliver(client: Client, task: dict[str, Any], request_id: str, sequence: int, kind: str) -> Any:
+    body = fence(task) | {"request_id": request_id, "sequence": sequence, "call_kind": kind}
+    return await client.post(f"/workflow-tasks/{task['task_id']}/deliver-cancellation", body)
+
+
 def codes(document: dict[str, Any]) -> list[str]:
     return [finding["code"] for finding in document["findings"]]
 
@@ -108,3 +113,78 @@ async def test_what_is_not_there_cannot_be_diagnosed(client: Client) -> None:
     other = await client.control("GET", "/workflows/w/runs/none/debug")
     assert (other.status, other.json["reason"]) == (404, "run_not_found")
     assert (await client.control("GET", "/workflows/w/debug?include_last_event_payload=maybe")).status == 422
+
+
+async def test_how_far_a_cancellation_has_come(client: Client) -> None:
+    await client.register(capabilities=["cooperative_cancellation"])
+    run_id = await client.start()
+    assert (await diagnose(client))["cancellation_cascade"] is None
+    assert (await client.complete(await client.take(), schedule())).status == 200
+    activity = await client.take("activity")
+    asked = await client.control("POST", f"/workflows/w/runs/{run_id}/request-cancellation", {"reason": "late"})
+    request_id = asked.json["cancellation_request"]["request_id"]
+
+    async def cascade() -> tuple[str, list[str]]:
+        found = (await diagnose(client))["cancellation_cascade"]
+        assert (found["request_id"], found["root_request_id"], found["reason"]) == (request_id, request_id, "late")
+        (run,) = found["runs"]
+        return run["state"], [one["acknowledgement"]["callback_state"] for one in found["activity_attempts"]]
+
+    assert await cascade() == ("requested", [])
+    task = await client.take()
+    assert (await deliver(client, task, request_id, 1, "activity")).status == 200
+    assert await cascade() == ("delivered", ["unknown"])
+    await client.report(activity, "acknowledge-cancellation", request_id=request_id)
+    assert await cascade() == ("delivered", ["stopped"])
+    assert (await client.complete(task, schedule())).status == 200
+    assert await cascade() == ("cleaning_up", ["stopped"])
+    await client.control("POST", "/workflows/w/terminate")
+    assert await cascade() == ("terminated", ["stopped"])
+
+
+async def test_a_cancellation_is_followed_down_to_the_children(client: Client) -> None:
+    await client.register(capabilities=["cooperative_cancellation"])
+    await client.start()
+    child = {
+        "type": "start_child_workflow",
+        "workflow_type": "order",
+        "queue": QUEUE,
+        "cancellation_policy": "wait_cancellation_completed",
+    }
+    assert (await client.complete(await client.take(), child)).status == 200
+    below = await client.take()
+    waits = {"type": "start_timer", "delay_seconds": 600}
+    assert (await client.complete(below, waits)).status == 200
+    asked = await client.control("POST", "/workflows/w/request-cancellation", {"cleanup_timeout_seconds": 60})
+    request_id = asked.json["cancellation_request"]["request_id"]
+    task = await client.take()
+    assert (await deliver(client, task, request_id, 1, "child")).status == 200
+
+    async def states() -> list[str]:
+        return [run["state"] for run in (await diagnose(client))["cancellation_cascade"]["runs"]]
+
+    told = await client.take()
+    assert (told["run_id"], await states()) == (below["run_id"], ["requested", "requested"])
+    (parent, under) = (await diagnose(client))["cancellation_cascade"]["runs"]
+    assert (under["parent_run_id"], under["cleanup_deadline_at"]) == (parent["run_id"], parent["cleanup_deadline_at"])
+    assert (await deliver(client, told, under["request_id"], 1, "timer")).status == 200
+    gone = {"type": "fail_workflow", "message": "cancelled", "exception_type": "WorkflowCancelled"}
+    assert (await client.complete(told, gone)).json["run_status"] == "cancelled"
+    assert (await states())[1:] == ["cancelled"]
+    own = (await diagnose(client, told["workflow_id"]))["cancellation_cascade"]
+    assert (own["root_request_id"], own["parent_request_id"]) == (request_id, request_id)
+
+
+async def test_a_run_that_did_not_clean_up_in_time_says_so(client: Client, served: ServedPlane) -> None:
+    await client.start()
+    await client.control("POST", "/workflows/w/request-cancellation", {"cleanup_timeout_seconds": 1})
+    late = (
+        "UPDATE workflow_runs SET cleanup_deadline_at = dw_now(),"
+        " cancellation = jsonb_set(cancellation::jsonb, '{cleanup_deadline_at}', to_jsonb(dw_now()))::json"
+        " WHERE namespace = %s"
+    )
+    await served.execute(late, served.namespace)
+    await served.sweep()
+    found = await diagnose(client)
+    assert (found["execution"]["status"], found["diagnostic_status"]) == ("cancelled", "terminal")
+    assert found["cancellation_cascade"]["runs"][0]["state"] == "deadline_expired"

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dw_api_ingress.cancellation_cascade import cascade_document
 from dw_api_ingress.fleet import FleetHandlers
 from dw_api_ingress.queries import flag
 from dw_api_ingress.run_documents import compatibility, described
@@ -51,11 +52,16 @@ class DebugHandlers:
         row = await self._runs.describe(call.namespace, call.params["workflow_id"], call.params.get("run_id"))
         found = await self._reads.findings(call.namespace, row.run.queue, row.run.run_id)
         queue = await self._fleet.queue_detail(call.namespace, row.run.queue)
-        return Reply(diagnosis(row, found, with_preview=with_preview) | {"task_queue": queue})
+        request = row.run.cancellation
+        cascade = None
+        if request is not None:
+            cascade = cascade_document(request, await self._reads.cascade(row.run.run_id))
+        document = diagnosis(row, found, with_preview=with_preview)
+        return Reply(document | {"task_queue": queue, "cancellation_cascade": cascade})
 
 
 def diagnosis(row: DescribedRun, found: Findings, *, with_preview: bool) -> dict[str, Any]:
-    """The document without the detail of the task queue."""
+    """The document without the detail of the task queue and the way of a cancellation."""
     run = row.run
     findings = _findings(row, found)
     return {

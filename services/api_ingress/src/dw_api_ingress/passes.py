@@ -181,7 +181,11 @@ def _said(error: Exception) -> str:
 
 
 def _report(body: RepairPass, *, respects_throttle: bool, is_throttled: bool) -> dict[str, Any]:
-    """The report of a pass that has found nothing. Contracts are read from the workers, so none is ever backfilled."""
+    """The report of a pass that has found nothing.
+
+    Contracts are read from the workers, so none is ever backfilled. A task is written with the event that needs it, so
+    none is ever missing: those counts stay 0 here and in discovery.
+    """
     return {
         "connection": body.connection,
         "queue": body.queue,

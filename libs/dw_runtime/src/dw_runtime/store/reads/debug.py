@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from dw_core.engine.rows import Task
+from dw_core.engine.rows import Run, Task
 from dw_runtime.store.database import Database
 
 PENDING_MAX: Final = 25
-"""Workflow tasks, and activities, that a diagnosis lists."""
+"""Workflow tasks, activities, runs and attempts that a cancellation has reached: so many of each are listed."""
 FAILURES_MAX: Final = 10
 EVENTS_SEARCHED_MAX: Final = 200
 """The newest events of a run in which failures are looked for."""
@@ -62,6 +62,36 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     queue_workers: int
 
 
+class ReachedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run with a cancellation request, and how the run that has sent it on calls it."""
+
+    run: Run
+    parent_run_id: str | None
+    parent_close_policy: str | None
+    cancellation_policy: str | None
+
+
+class StoppedAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that was told to stop; ``acknowledgement`` is what its worker has said of the callback."""
+
+    sequence: int
+    attempt: int
+    status: str
+    activity_type: str
+    cancellation_policy: str | None
+    acknowledgement: dict[str, Any] | None
+
+
+class Cascade(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a cancellation request has come at ``now``: the run itself, those below it, its activities."""
+
+    now: datetime
+    runs: list[ReachedRun]
+    attempts: list[StoppedAttempt]
+
+
+_decode_reached = msgspec.json.Decoder(list[ReachedRun]).decode
+_decode_stopped = msgspec.json.Decoder(list[StoppedAttempt]).decode
 _decode_tasks = msgspec.json.Decoder(list[Task]).decode
 _decode_activities = msgspec.json.Decoder(list[PendingActivity]).decode
 _decode_failures = msgspec.json.Decoder(list[RecentFailure]).decode
@@ -95,3 +125,8 @@ class DebugReads:
             namespace_workers=everywhere,
             queue_workers=here,
         )
+
+    async def cascade(self, run_id: str) -> Cascade:
+        """How far the cancellation request of an existing run has come."""
+        ((now, runs, attempts),) = await self._database.read("diagnose_cancellation", run_id, PENDING_MAX)
+        return Cascade(now=now, runs=_decode_reached(runs), attempts=_decode_stopped(attempts))

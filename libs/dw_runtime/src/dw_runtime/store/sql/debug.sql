@@ -61,3 +61,50 @@ SELECT
 SELECT count(*), count(*) FILTER (WHERE w.task_queue = $2)
 FROM worker_registrations w
 WHERE w.namespace = $1 AND w.last_heartbeat_at > dw_now() - make_interval(secs => $3::integer);
+
+-- name: diagnose_cancellation
+-- What a cancellation request has reached: $1 run, $2 rows of each kind. Gives the run and those below it that have a
+-- request, each with how its parent calls it, and the activities of the run that were told to stop: the open ones with
+-- their tasks, and closed attempts with what is known of their callbacks.
+WITH RECURSIVE reached AS (
+    SELECT r.run_id, NULL::text COLLATE "C" AS parent_run_id, NULL::text AS parent_close_policy,
+           NULL::text AS cancellation_policy, 0 AS depth
+    FROM workflow_runs r
+    WHERE r.run_id = $1
+    UNION ALL
+    SELECT c.current_run_id, c.run_id, c.parent_close_policy, c.cancellation_policy, p.depth + 1
+    FROM reached p
+    JOIN workflow_child_calls c ON c.run_id = p.run_id
+    JOIN workflow_runs r ON r.run_id = c.current_run_id AND r.cancellation IS NOT NULL
+    WHERE p.depth < 10
+),
+bounded AS MATERIALIZED (SELECT * FROM reached LIMIT $2::integer),
+stopping AS MATERIALIZED (
+    SELECT t.activity_sequence AS sequence, t.attempt, 'running' AS status, NULL::json AS acknowledgement
+    FROM workflow_tasks t
+    WHERE t.run_id = $1 AND t.kind = 1 AND t.is_cancel_requested
+    ORDER BY t.task_number LIMIT $2::integer
+),
+told AS MATERIALIZED (
+    SELECT a.sequence, a.attempt, a.status, a.cancellation AS acknowledgement
+    FROM activity_attempts a
+    WHERE a.run_id = $1 AND a.cancellation IS NOT NULL
+    ORDER BY a.sequence, a.attempt LIMIT $2::integer
+)
+SELECT
+    dw_now(),
+    (
+        SELECT json_agg(json_build_object(
+            'run', row_to_json(r), 'parent_run_id', b.parent_run_id, 'parent_close_policy', b.parent_close_policy,
+            'cancellation_policy', b.cancellation_policy
+        ) ORDER BY b.depth, r.run_id)::text
+        FROM bounded b JOIN workflow_runs r ON r.run_id = b.run_id
+    ),
+    (
+        SELECT COALESCE(json_agg(json_build_object(
+            'sequence', s.sequence, 'attempt', s.attempt, 'status', s.status, 'acknowledgement', s.acknowledgement,
+            'activity_type', a.activity_type, 'cancellation_policy', a.cancellation_policy
+        ) ORDER BY s.sequence, s.attempt), '[]')::text
+        FROM (TABLE stopping UNION ALL TABLE told) s
+        JOIN activity_executions a ON a.run_id = $1 AND a.sequence = s.sequence
+    );
