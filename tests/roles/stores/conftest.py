@@ -1,0 +1,60 @@
+"""The split shape over stores as they are reached in production: through a pooler, or by TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Generator
+from typing import Any
+
+from durable_workflow import Client, Worker, activity, workflow
+from durable_workflow.workflow import WorkflowContext
+
+from tests.harness.servers import TOKEN, Server
+
+SHAPE = {"DW_SERVER_TOPOLOGY_SHAPE": "split_control_execution"}
+COMMANDS = ("api-ingress", "matching", "scheduler")
+
+
+@activity.defn(name="store-double")
+def double(number: int) -> int:
+    return 2 * number
+
+
+@workflow.defn(name="store-steps")
+class Steps:
+    """Activities in turn and at once, a timer, and a signal that the application sends."""
+
+    def __init__(self) -> None:
+        self.added: int | None = None
+
+    @workflow.signal("add")
+    def add(self, number: int) -> None:
+        self.added = number
+
+    def run(self, ctx: WorkflowContext, number: int) -> Generator[Any, Any, int]:
+        number = yield ctx.schedule_activity("store-double", [number])
+        yield ctx.sleep(1)
+        yield ctx.wait_condition(lambda: self.added is not None)
+        doubled = yield [ctx.schedule_activity("store-double", [number]) for _ in range(3)]
+        return int(sum(doubled) + (self.added or 0))
+
+
+async def run_workflows(ingress: Server, matching: Server, count: int) -> None:
+    """Run ``count`` workflows at once with the published SDK, and check what each gives."""
+    queue = f"q-{uuid.uuid4().hex[:12]}"
+    async with Client(ingress.url, token=TOKEN) as application, Client(matching.url, token=TOKEN) as serving:
+        worker = Worker(serving, task_queue=queue, workflows=[Steps], activities=[double])
+        running = asyncio.create_task(worker.run())
+
+        async def one(number: int) -> Any:
+            handle = await application.start_workflow(
+                workflow_type="store-steps", workflow_id=f"{queue}-{number}", task_queue=queue, input=[number]
+            )
+            await handle.signal("add", [100])
+            return await handle.result(timeout=60)
+
+        results = await asyncio.gather(*map(one, range(count)))
+        await worker.stop()
+        await running
+    assert results == [12 * number + 100 for number in range(count)]
