@@ -14,7 +14,7 @@ from tests.deploy.chart import CHART, ROOT, refusal, render
 
 FULL, ARGO, SPLIT = "split-full", "split-argo", "split-minimal"
 RUNBOOKS = ROOT / "docs" / "operations" / "runbooks"
-HOWTO = ROOT / "docs" / "how-to" / "install-with-helm.md"
+HOWTO = ROOT / "docs" / "how-to" / "scale-per-role.md"
 DASHBOARDS = sorted((CHART / "dashboards").glob("*.json"))
 RULES = {"metrics": {"rules": {"enabled": True, "disabled": []}}}
 OF_THE_PROCESS = {"process_resident_memory_bytes"}

@@ -15,7 +15,7 @@ from tests.deploy.chart import CHART, CI, ROOT, Rendered, chart, ci_values, refu
 SPLIT = "split-minimal"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
-HOWTO = ROOT / "docs" / "how-to" / "install-with-helm.md"
+GUIDES = [ROOT / "docs" / "how-to" / name for name in ("install-with-helm.md", "scale-per-role.md")]
 README = runpy.run_path(str(ROOT / "deploy" / "helm" / "readme.py"))
 ROLES = ("server", "apiIngress", "matching", "scheduler")
 GONE = (
@@ -143,7 +143,8 @@ def test_a_rendering_is_the_same_every_time(name: str) -> None:
 
 
 def test_the_sets_of_values_that_the_how_to_shows_can_be_rendered() -> None:
-    blocks = re.findall(r"```yaml\n# values\n(.*?)```", HOWTO.read_text(), re.DOTALL)
+    guides = "".join(guide.read_text() for guide in GUIDES)
+    blocks = re.findall(r"```yaml\n# values\n(.*?)```", guides, re.DOTALL)
     assert len(blocks) >= 3
     for block in blocks:
         assert render(SPLIT, yaml.safe_load(block)).objects

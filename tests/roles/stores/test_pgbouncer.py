@@ -1,4 +1,4 @@
-"""The roles behind PgBouncer in transaction mode, set up as the guide says (docs/how-to/install-with-helm.md)."""
+"""The roles behind PgBouncer in transaction mode, set up as the guide says (docs/how-to/external-postgres.md)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.harness.servers import serving
 from tests.harness.waiting import wait_until
 from tests.roles.stores.conftest import COMMANDS, SHAPE, run_workflows
 
-GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "install-with-helm.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "external-postgres.md"
 NEEDED = (1, 21)
 POOL_SIZE = 4
 
