@@ -65,6 +65,17 @@ def test_every_role_runs_after_one_migration_and_is_probed_by_its_readiness(name
 
 
 @pytest.mark.parametrize("name", FILES)
+def test_every_process_has_the_folder_of_large_payloads_which_its_user_may_write(name: str) -> None:
+    document = read(name)
+    dockerfile = (ROOT / "deploy" / "images" / "Dockerfile").read_text()
+    (user,) = re.findall(r"^USER (\S+)", dockerfile, re.MULTILINE)
+    for service in servers(document).values():
+        folder = service["environment"]["DW_EXTERNAL_PAYLOAD_LOCAL_ROOT"]
+        assert service["volumes"] == [f"payloads:{folder}"] and "payloads" in document["volumes"]
+        assert f"--chown={user} {folder} {folder}" in dockerfile, "a new volume takes the owner of the folder below it"
+
+
+@pytest.mark.parametrize("name", FILES)
 def test_every_file_that_is_named_is_there(name: str) -> None:
     document = read(name)
     drawn = (
