@@ -12,8 +12,8 @@ _INTRODUCTION: Final = """\
 # Events
 
 Generated from the golden histories of the tests; do not edit. An event has a `sequence`, an `event_type`, the
-`timestamp` of its commit and a `payload`; members that do not apply are absent or null. Events of service calls,
-schedules and archiving are not among the golden histories and so not on this page."""
+`timestamp` of its commit and a `payload`; members that do not apply are absent or null. Schedules have a history of
+their own, `GET /api/schedules/{schedule_id}/history`."""
 
 
 def render() -> str:

@@ -15,6 +15,7 @@ from durable_workflow.workflow import (
     replay,
 )
 
+from dw_core.engine.inputs import ArchiveWorkflow, RedriveWorkflow
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.update_tasks import update_of
 from dw_core.engine.workflow_tasks import WAITING_FOR_HISTORY
@@ -22,7 +23,7 @@ from dw_core.payloads.codec import decode_blob, encode_blob
 from dw_runtime.pump.claims import Claimed
 from tests.unit.engine.golden_workflows import golden_workflows
 from tests.unit.engine.invariants import Watch
-from tests.unit.engine.world import QUEUE, World, accepted, completion, failed_task
+from tests.unit.engine.world import NAMESPACE, QUEUE, World, accepted, completion, failed_task
 
 Json = dict[str, Any]
 CLASSES: dict[str, Any] = {found.__workflow_name__: found for found in golden_workflows()}
@@ -37,6 +38,7 @@ class Stage:
         self.watch = Watch(self.world)
         self.workflow_type = workflow_type
         self.left: list[Claimed] = []
+        self.heals = False
 
     def start(self, *arguments: Any, **changes: Any) -> str:
         """Start the workflow."""
@@ -111,7 +113,7 @@ class Stage:
         if name == "never":
             self.left.append(claimed)
             return
-        if name == "broken" or (name == "flaky" and task.attempt == 1):
+        if name == "broken" or (name == "flaky" and task.attempt == 1 and not self.heals):
             failure = {"message": f"{name} is broken", "type": "Broken", "class": "shop.Broken", "non_retryable": False}
             accepted(self.world.fail_activity(task, failure))
             return
@@ -295,6 +297,37 @@ def _failed_tasks(stage: Stage) -> None:
     stage.pass_time(5)
 
 
+def _services(stage: Stage) -> None:
+    stage.world.catalogue("greet", "invocable_http", handler_target_reference="https://example.com")
+    run_id = stage.start()
+    ends: tuple[tuple[int, str, Json], ...] = (
+        (1, "completed", {"response_payload": encode_blob("hello ann")}),
+        (3, "failed", {"outcome": "handler_failed", "error_type": "Refused", "message": "no"}),
+        (4, "cancelled", {"error_type": "ServiceCallCancelled", "message": "not needed any more"}),
+    )
+    stage.work()
+    for sequence, status, members in ends:
+        stage.world.later(1)
+        stage.world.end_call(f"{run_id}.v{sequence}", status, **members)
+        stage.work()
+
+
+def _archived(stage: Stage) -> None:
+    simple("x")(stage)
+    stage.pass_time(5)
+    fields: Json = {"namespace": NAMESPACE, "workflow_id": "w", "command_id": stage.world.new_id()}
+    accepted(stage.world.submit(ArchiveWorkflow(reason="audit", **fields)))
+
+
+def _redriven(stage: Stage) -> None:
+    run_id = stage.start()
+    stage.work()
+    fields: Json = {"namespace": NAMESPACE, "workflow_id": "w", "command_id": stage.world.new_id()}
+    accepted(stage.world.submit(RedriveWorkflow(run_id=run_id, target_scope="run", **fields)))
+    stage.heals = True
+    stage.work()
+
+
 PROGRAMS = (
     Golden("activities", "activity", "golden.activities", waiting(5, arguments=("x",))),
     Golden("activity-timeouts", "activity", "golden.activity-timeouts", waiting(10, 20, 5, 20, 6)),
@@ -324,6 +357,9 @@ PROGRAMS = (
     Golden("message-stream", "stream", "golden.messages", _messages),
     Golden("output-stream", "stream", "golden.output", simple()),
     Golden("failure", "failure", "golden.fails", simple()),
+    Golden("services", "service-call", "golden.services", _services),
+    Golden("archived", "archive", "golden.activities", _archived),
+    Golden("redriven", "redrive", "golden.mended", _redriven),
     Golden("lost-worker", "recovery", "golden.activities", _troubled),
     Golden("failed-task", "recovery", "golden.activities", _failed_tasks),
 )

@@ -7,7 +7,13 @@ from typing import Any
 
 from durable_workflow import workflow
 from durable_workflow.client import WorkflowStreamAppendItem
-from durable_workflow.errors import ActivityFailed, ChildWorkflowFailed, DurableOperationCancelled, WorkflowCancelled
+from durable_workflow.errors import (
+    ActivityFailed,
+    ChildWorkflowFailed,
+    DurableOperationCancelled,
+    NexusOperationFailed,
+    WorkflowCancelled,
+)
 from durable_workflow.workflow import ContinueAsNew, WorkflowContext
 
 Steps = Generator[Any, Any, Any]
@@ -358,6 +364,32 @@ class Fails:
     def run(self, ctx: WorkflowContext) -> Steps:
         yield ctx.schedule_activity("echo", [1])
         raise ValueError("the workflow's own fault")
+
+
+@workflow.defn(name="golden.services")
+class Services:
+    """Calls of a service that are answered, only started, failed, cancelled, and not there at all."""
+
+    def run(self, ctx: WorkflowContext) -> Steps:
+        greet = ("shop", "desk", "greet")
+        answered = yield ctx.call_nexus_service(*greet, ["ann"], idempotency_key="k-1")
+        yield ctx.call_nexus_service(*greet, ["bob"], mode="async", wait_for="accepted", idempotency_key="k-2")
+        caught = []
+        for key, operation in (("k-3", "greet"), ("k-4", "greet"), ("k-5", "missing")):
+            try:
+                yield ctx.call_nexus_service("shop", "desk", operation, [operation], idempotency_key=key)
+            except NexusOperationFailed as failed:
+                caught.append(failed.outcome)
+        return [answered.result, *caught]
+
+
+@workflow.defn(name="golden.mended")
+class Mended:
+    """Fails after its first activity, until it is redriven."""
+
+    def run(self, ctx: WorkflowContext) -> Steps:
+        first = yield ctx.schedule_activity("echo", ["kept"])
+        return [first, (yield ctx.schedule_activity("flaky", [2]))]
 
 
 def golden_workflows() -> list[Any]:
