@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 import msgspec
 
 from dw_core.engine.rows import AttributeType, Details, Metadata, Run, Task
@@ -174,58 +176,41 @@ class WriteSet(msgspec.Struct):
                 encode_rows(self.commands),
             )
         )
-        buffered = [event for events in self.inbox.values() for event in events]
-        if self.new_timers:
-            calls.append(("open_timers", encode_rows(self.new_timers.values())))
-        if self.timers:
-            calls.append(("end_timers", encode_rows(self.timers.values())))
-        if self.new_updates:
-            calls.append(("open_updates", encode_rows(self.new_updates.values())))
-        if self.updates:
-            calls.append(("settle_updates", encode_rows(self.updates.values())))
-        if self.new_children:
-            calls.append(("open_child_calls", encode_rows(self.new_children.values())))
-        if self.children:
-            calls.append(("move_child_calls", encode_rows(self.children.values())))
-        if self.taken:
-            taken = ({"run_id": run_id, "ordinal": ordinal} for run_id, ordinal in self.taken)
-            calls.append(("take_deliveries", encode_rows(taken)))
-        if self.deliveries:
-            calls.append(("leave_deliveries", encode_rows(self.deliveries)))
-        if self.new_groups:
-            calls.append(("open_groups", encode_rows(self.new_groups.values())))
-        if self.groups:
-            calls.append(("count_groups", encode_rows(self.groups.values())))
-        if self.markers:
-            calls.append(("record_markers", encode_rows(self.markers)))
-        if self.acknowledged:
-            calls.append(("acknowledge_attempts", encode_rows(self.acknowledged)))
-        if self.metadata:
-            calls.append(("write_metadata", encode_rows(self.metadata.values())))
+        calls += [(name, encode_rows(rows)) for name, rows in self._parts() if rows]
         calls += self._search_calls()
-        if self.attribute_types:
-            calls.append(("fix_attribute_types", encode_rows(self.attribute_types)))
-        if self.streams:
-            calls.append(("write_streams", encode_rows(self.streams.values())))
-        if self.messages:
-            calls.append(("record_messages", encode_rows(self.messages)))
-        if self.outputs:
-            calls.append(("write_outputs", encode_rows(self.outputs.values())))
-        if self.output_items:
-            calls.append(("append_outputs", encode_rows(self.output_items)))
-        if self.session_renewals:
-            calls.append(("renew_sessions", encode_rows(self.session_renewals)))
-        if buffered:
-            calls.append(("fill_inboxes", encode_rows(buffered)))
-        if self.payload_uses:
-            uses = (
-                {"run_id": run_id, "reference_id": reference_id, "namespace": namespace}
-                for (run_id, reference_id), namespace in self.payload_uses.items()
-            )
-            calls.append(("use_payloads", encode_rows(uses)))
         if self.services is not None:
             calls += service_writes(self.services)
         return calls
+
+    def _parts(self) -> Iterator[tuple[str, Collection[object]]]:
+        """What most batches have none of, each with the statement that writes it."""
+        yield "open_timers", self.new_timers.values()
+        yield "end_timers", self.timers.values()
+        yield "open_updates", self.new_updates.values()
+        yield "settle_updates", self.updates.values()
+        yield "open_child_calls", self.new_children.values()
+        yield "move_child_calls", self.children.values()
+        yield "take_deliveries", [{"run_id": run_id, "ordinal": ordinal} for run_id, ordinal in self.taken]
+        yield "leave_deliveries", self.deliveries
+        yield "open_groups", self.new_groups.values()
+        yield "count_groups", self.groups.values()
+        yield "record_markers", self.markers
+        yield "acknowledge_attempts", self.acknowledged
+        yield "write_metadata", self.metadata.values()
+        yield "fix_attribute_types", self.attribute_types
+        yield "write_streams", self.streams.values()
+        yield "record_messages", self.messages
+        yield "write_outputs", self.outputs.values()
+        yield "append_outputs", self.output_items
+        yield "renew_sessions", self.session_renewals
+        yield "fill_inboxes", [event for events in self.inbox.values() for event in events]
+        yield (
+            "use_payloads",
+            [
+                {"run_id": run_id, "reference_id": reference_id, "namespace": namespace}
+                for (run_id, reference_id), namespace in self.payload_uses.items()
+            ],
+        )
 
     def _search_calls(self) -> list[Call]:
         """The statement that writes by which attributes the runs of the batch are found; a new run may have none."""
