@@ -13,7 +13,7 @@ PYTEST_ARGS ?=
 DEV_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help dev test golden test-engine lint format bench bench-large bench-shapes bench-sticky bench-schedules docs references wheels helm lock lock-check clean
+.PHONY: help dev test compose-check golden test-engine lint format bench bench-large bench-shapes bench-sticky bench-schedules docs references wheels helm lock lock-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,8 +39,14 @@ $(VENV)/.lint-installed: requirements/lint.txt $(VENV)/.test-installed
 dev: $(VENV)/.test-installed ## Run the server with embedded Postgres and Valkey (DEV_ARGS="--ephemeral --port 9000")
 	@exec $(BIN)/dw-server dev $(DEV_ARGS)
 
-test: $(VENV)/.test-installed ## Run all tests (PYTEST_ARGS="tests/unit -k lease", TEST_WORKERS=4)
+$(VENV)/nginx/nginx: | $(BIN)/python
+	@sh tests/harness/find-nginx.sh $(VENV)/nginx
+
+test: $(VENV)/.test-installed $(VENV)/nginx/nginx ## Run all tests (PYTEST_ARGS="tests/unit -k lease", TEST_WORKERS=4)
 	@$(BIN)/python -m pytest -n $(TEST_WORKERS) $(PYTEST_ARGS)
+
+compose-check: $(VENV)/.test-installed $(VENV)/nginx/nginx ## Run the split Compose topology as plain processes behind nginx
+	@$(BIN)/python -m pytest -q tests/deploy/test_compose_runs.py
 
 golden: $(VENV)/.test-installed ## Write the golden histories anew; read the difference before you commit it
 	@DW_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/unit/engine/test_golden.py

@@ -49,7 +49,7 @@ def test_an_ingress_of_nginx_waits_for_polls_and_lets_large_payloads_through() -
     annotations = ingress["metadata"]["annotations"]
     assert annotations[f"{NGINX}/proxy-read-timeout"] == annotations[f"{NGINX}/proxy-send-timeout"] == "90"
     assert annotations[f"{NGINX}/proxy-body-size"] == render(FULL).env("-matching")["DW_EXTERNAL_PAYLOAD_MAX_BYTES"]
-    assert (annotations[f"{NGINX}/proxy-next-upstream"], annotations[f"{NGINX}/proxy-buffering"]) == ("off", "off")
+    assert (annotations[f"{NGINX}/proxy-next-upstream"], annotations[f"{NGINX}/proxy-buffering"]) == ("error", "off")
     assert annotations["owner"] == "platform@example.com"
     assert ingress["spec"]["tls"] == [{"secretName": "workflows-tls", "hosts": ["workflows.example.com"]}]
     assert ingress["spec"]["rules"][0]["host"] == "workflows.example.com"

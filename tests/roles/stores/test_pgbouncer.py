@@ -21,8 +21,11 @@ import pytest
 from tests.conftest import NewDatabase
 from tests.harness.processes import free_port
 from tests.harness.servers import serving
+from tests.harness.small_load import run_workflows
 from tests.harness.waiting import wait_until
-from tests.roles.stores.conftest import COMMANDS, SHAPE, run_workflows
+
+SHAPE = {"DW_SERVER_TOPOLOGY_SHAPE": "split_control_execution"}
+COMMANDS = ("api-ingress", "matching", "scheduler")
 
 GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "external-postgres.md"
 NEEDED = (1, 21)
@@ -109,7 +112,7 @@ async def test_the_roles_work_through_a_pooler_with_fewer_connections_than_they_
         context = serving(tmp_path, environ, *COMMANDS)
         ingress, matching, _ = await asyncio.to_thread(context.__enter__)
         try:
-            await run_workflows(ingress, matching, 40)
+            await run_workflows(ingress.url, matching.url, 40)
         finally:
             await asyncio.to_thread(context.__exit__, None, None, None)
         with psycopg.connect(url) as admin:

@@ -15,9 +15,12 @@ import pytest
 from tests.conftest import NewDatabase
 from tests.harness.certificates import Authority
 from tests.harness.servers import Server, serving
+from tests.harness.small_load import run_workflows
 from tests.harness.tls_proxy import TlsProxy, server_context
 from tests.harness.waiting import eventually
-from tests.roles.stores.conftest import COMMANDS, SHAPE, run_workflows
+
+SHAPE = {"DW_SERVER_TOPOLOGY_SHAPE": "split_control_execution"}
+COMMANDS = ("api-ingress", "matching", "scheduler")
 
 
 class Secured(msgspec.Struct, frozen=True):
@@ -65,7 +68,7 @@ async def test_the_roles_work_over_verified_tls(tmp_path: Path, new_database: Ne
             context = serving(tmp_path, stores.environ, *COMMANDS)
             ingress, matching, _ = await asyncio.to_thread(context.__enter__)
             try:
-                await run_workflows(ingress, matching, 5)
+                await run_workflows(ingress.url, matching.url, 5)
                 status, ready = await asyncio.to_thread(ingress.get, "/api/ready")
                 assert (status, ready["status"]) == (200, "ready")
                 assert stores.postgres.admitted > 0 and stores.redis.admitted > 0

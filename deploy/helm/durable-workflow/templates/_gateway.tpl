@@ -19,8 +19,10 @@ server {
         proxy_set_header Host $http_host;
         proxy_set_header X-Forwarded-For $remote_addr;
         proxy_buffering off;
-        # A request may have taken effect: the client repeats it, not the gateway.
-        proxy_next_upstream off;
+        # A pod that takes no connections is passed over. A POST that was sent may have taken effect: the client
+        # repeats it, not the gateway.
+        proxy_connect_timeout 3s;
+        proxy_next_upstream error;
     }
 {{- end }}
 }

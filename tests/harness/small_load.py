@@ -1,4 +1,4 @@
-"""The split shape over stores as they are reached in production: through a pooler, or by TLS."""
+"""Workflows of a bit of everything, run at once with the published SDK."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ from typing import Any
 from durable_workflow import Client, Worker, activity, workflow
 from durable_workflow.workflow import WorkflowContext
 
-from tests.harness.servers import TOKEN, Server
-
-SHAPE = {"DW_SERVER_TOPOLOGY_SHAPE": "split_control_execution"}
-COMMANDS = ("api-ingress", "matching", "scheduler")
+from tests.harness.servers import TOKEN
 
 
-@activity.defn(name="store-double")
+@activity.defn(name="small-double")
 def double(number: int) -> int:
     return 2 * number
 
 
-@workflow.defn(name="store-steps")
+@workflow.defn(name="small-steps")
 class Steps:
     """Activities in turn and at once, a timer, and a signal that the application sends."""
 
@@ -33,26 +30,31 @@ class Steps:
         self.added = number
 
     def run(self, ctx: WorkflowContext, number: int) -> Generator[Any, Any, int]:
-        number = yield ctx.schedule_activity("store-double", [number])
+        number = yield ctx.schedule_activity("small-double", [number])
         yield ctx.sleep(1)
         yield ctx.wait_condition(lambda: self.added is not None)
-        doubled = yield [ctx.schedule_activity("store-double", [number]) for _ in range(3)]
+        doubled = yield [ctx.schedule_activity("small-double", [number]) for _ in range(3)]
         return int(sum(doubled) + (self.added or 0))
 
 
-async def run_workflows(ingress: Server, matching: Server, count: int) -> None:
-    """Run ``count`` workflows at once with the published SDK, and check what each gives."""
+async def run_workflows(
+    control_url: str, worker_url: str, count: int, *, control_token: str = TOKEN, worker_token: str = TOKEN
+) -> None:
+    """Run ``count`` workflows at once, with a worker of their own, and check what each gives."""
     queue = f"q-{uuid.uuid4().hex[:12]}"
-    async with Client(ingress.url, token=TOKEN) as application, Client(matching.url, token=TOKEN) as serving:
+    async with (
+        Client(control_url, control_token=control_token, worker_token=worker_token) as application,
+        Client(worker_url, control_token=control_token, worker_token=worker_token) as serving,
+    ):
         worker = Worker(serving, task_queue=queue, workflows=[Steps], activities=[double])
         running = asyncio.create_task(worker.run())
 
         async def one(number: int) -> Any:
             handle = await application.start_workflow(
-                workflow_type="store-steps", workflow_id=f"{queue}-{number}", task_queue=queue, input=[number]
+                workflow_type="small-steps", workflow_id=f"{queue}-{number}", task_queue=queue, input=[number]
             )
             await handle.signal("add", [100])
-            return await handle.result(timeout=60)
+            return await handle.result(timeout=90)
 
         results = await asyncio.gather(*map(one, range(count)))
         await worker.stop()
