@@ -16,7 +16,7 @@ BENCH_ARGS ?=
 .PHONY: help dev test compose-check golden test-engine lint format bench bench-large bench-shapes bench-sticky bench-schedules docs references wheels helm lock lock-check clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

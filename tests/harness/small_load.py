@@ -50,8 +50,13 @@ async def run_workflows(
         running = asyncio.create_task(worker.run())
 
         async def one(number: int) -> Any:
+            # The client repeats a start whose answer was lost; then the first one counts.
             handle = await application.start_workflow(
-                workflow_type="small-steps", workflow_id=f"{queue}-{number}", task_queue=queue, input=[number]
+                workflow_type="small-steps",
+                workflow_id=f"{queue}-{number}",
+                task_queue=queue,
+                input=[number],
+                duplicate_policy="use-existing",
             )
             await handle.signal("add", [100])
             return await handle.result(timeout=90)
