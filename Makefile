@@ -10,10 +10,11 @@ PROJECTS := $(PACKAGES:%=%/pyproject.toml)
 TEST_WORKERS ?= 3
 ENGINE_EXAMPLES ?= 2000
 PYTEST_ARGS ?=
+FROM ?=
 DEV_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help dev test compose-check golden test-engine lint format bench bench-large bench-shapes bench-sticky bench-schedules docs references wheels helm lock lock-check clean
+.PHONY: help dev test compose-check upgrade-drill golden test-engine lint format bench bench-large bench-shapes bench-sticky bench-schedules docs references wheels helm lock lock-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +48,9 @@ test: $(VENV)/.test-installed $(VENV)/nginx/nginx ## Run all tests (PYTEST_ARGS=
 
 compose-check: $(VENV)/.test-installed $(VENV)/nginx/nginx ## Run the split Compose topology as plain processes behind nginx
 	@$(BIN)/python -m pytest -q tests/deploy/test_compose_runs.py
+
+upgrade-drill: $(VENV)/.test-installed ## Upgrade under load from an earlier build to this one (FROM=<git ref>)
+	@DW_UPGRADE_FROM=$(FROM) $(BIN)/python -m pytest -q -s tests/roles/upgrade
 
 golden: $(VENV)/.test-installed ## Write the golden histories anew; read the difference before you commit it
 	@DW_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/unit/engine/test_golden.py
