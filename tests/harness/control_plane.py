@@ -12,8 +12,8 @@ import msgspec
 from dw_api_ingress.auditing import Auditor
 from dw_api_ingress.handlers import PayloadHandlers, control_handlers
 from dw_api_ingress.namespaces import namespace_handlers
-from dw_api_ingress.schedule_listing import ScheduleListing
-from dw_api_ingress.schedules import ScheduleHandlers
+from dw_api_ingress.plane import schedule_families
+from dw_api_ingress.retention import RetentionHandlers
 from dw_api_ingress.service_calls import ServiceCallHandlers
 from dw_api_ingress.service_catalogue import CatalogueHandlers
 from dw_api_ingress.service_results import watch_calls
@@ -171,6 +171,7 @@ async def control_plane(
         runs = RunReads(database, stale_after_seconds=settings.workers.stale_after_seconds)
         auditor = Auditor(AuditTrail(database), new_id)
         runner = FireRunner(database, pump, metrics, new_id)
+        calls = ServiceCallHandlers(database, pump, results, auditor, announce=lambda keys: None, new_id=new_id)
         namespaces, cache = NamespaceReads(database), NamespaceCache(database)
         payloads = build_payloads(settings, database, metrics, bounds, new_id)
         shell = Shell(
@@ -188,20 +189,21 @@ async def control_plane(
                     pump=pump,
                     limits=bounds,
                     new_id=new_id,
-                    retention=RetentionStore(database),
                     payloads=PayloadHandlers(payloads, PayloadCleanup(payloads.rows, payloads.disks, metrics)),
                     bridge_keys=read_signature_keys(settings.bridge.signature_keys),
-                    schedules=(
-                        ScheduleHandlers(
-                            auditor, AttributeReads(database), runner, bounds, new_id, holder="control-plane"
+                    families=(
+                        auditor.recorded(RetentionHandlers(RetentionStore(database), auditor).by_route()),
+                        *schedule_families(
+                            auditor,
+                            AttributeReads(database),
+                            runner,
+                            ScheduleReads(database),
+                            bounds,
+                            new_id,
+                            holder="control-plane",
                         ),
-                        ScheduleListing(ScheduleReads(database), AttributeReads(database)),
-                    ),
-                    services=(
-                        CatalogueHandlers(database, auditor, new_id),
-                        ServiceCallHandlers(
-                            database, pump, results, auditor, announce=lambda keys: None, new_id=new_id
-                        ),
+                        auditor.recorded(CatalogueHandlers(database, auditor, new_id).by_route()),
+                        auditor.recorded(calls.by_route()),
                     ),
                 ),
             },

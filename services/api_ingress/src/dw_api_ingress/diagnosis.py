@@ -16,7 +16,7 @@ from dw_core.engine.rows import Task, TaskState
 from dw_core.ids import attempt_id, execution_id, task_id
 from dw_core.leases.durations import is_expired
 from dw_core.protocol.timestamps import wire_time
-from dw_runtime.http.call import Call, Reply
+from dw_runtime.http.call import Call, Handlers, Reply
 from dw_runtime.store.reads.debug import PREVIEW_BYTES_MAX, DebugReads, Findings, LastEvent, PendingActivity
 from dw_runtime.store.reads.rows import DescribedRun
 from dw_runtime.store.reads.runs import RunReads
@@ -45,6 +45,10 @@ class DebugHandlers:
         self._runs = runs
         self._reads = reads
         self._fleet = fleet
+
+    def by_route(self) -> Handlers:
+        """The handlers by route name."""
+        return {"workflow_debug": self.diagnose, "workflow_run_debug": self.diagnose}
 
     async def diagnose(self, call: Call) -> Reply:
         """The run of the path, or the current one; raises ``Problem`` as its description does."""

@@ -11,7 +11,7 @@ from dw_core.protocol.requests_control import WorkflowQuery
 from dw_core.queries.outcomes import answer_members, worker_refusal
 from dw_runtime.asking.answers import STORE_ERRORS
 from dw_runtime.asking.queries import AskerGone, Asking, QueryRefused, Question, unavailable
-from dw_runtime.http.call import Call, Reply
+from dw_runtime.http.call import Call, Handlers, Reply
 from dw_runtime.telemetry.metrics import Metrics
 
 _OUTCOMES: Final = {
@@ -28,6 +28,10 @@ class QueryHandlers:
     def __init__(self, asking: Asking, metrics: Metrics) -> None:
         self._asking = asking
         self._metrics = metrics
+
+    def by_route(self) -> Handlers:
+        """The handlers by route name."""
+        return {"workflow_query": self.current, "workflow_run_query": self.named_run}
 
     async def current(self, call: Call) -> Reply:
         """Ask the current run of the workflow id."""

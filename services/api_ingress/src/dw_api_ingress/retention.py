@@ -7,7 +7,7 @@ from typing import Any, Final
 from dw_api_ingress.auditing import Auditor
 from dw_api_ingress.queries import page_size
 from dw_core.protocol.requests_control import RetentionPass
-from dw_runtime.http.call import Call, Reply
+from dw_runtime.http.call import Call, Handlers, Reply
 from dw_runtime.store.reads.retention import RetentionStore
 
 SCAN_LIMIT: Final = 100
@@ -20,6 +20,10 @@ class RetentionHandlers:
     def __init__(self, store: RetentionStore, auditor: Auditor) -> None:
         self._store = store
         self._auditor = auditor
+
+    def by_route(self) -> Handlers:
+        """The handlers by route name."""
+        return {"system_retention": self.status, "system_retention_pass": self.run_pass}
 
     async def status(self, call: Call) -> Reply:
         """The oldest expired runs."""

@@ -25,7 +25,7 @@ from dw_core.services.documents import call_document
 from dw_core.services.policies import may_cancel
 from dw_core.services.rows import CallEnd, CallOptions, Operation, OperationKey, ServiceCall
 from dw_core.services.wakes import SERVICE_CALLS
-from dw_runtime.http.call import Call, Reply
+from dw_runtime.http.call import Call, Handlers, Reply
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.service_ends import end_call
 from dw_runtime.store.database import Database, first
@@ -53,6 +53,14 @@ class ServiceCallHandlers:
         self._auditor = auditor
         self._announce = announce
         self._new_id = new_id
+
+    def by_route(self) -> Handlers:
+        """The handlers by route name."""
+        return {
+            "service_operation_execute": self.execute,
+            "service_call_describe": self.describe,
+            "service_call_cancel": self.cancel,
+        }
 
     async def execute(self, call: Call) -> Reply:
         """200 with the snapshot of the call, 409 with it when the call was not accepted.

@@ -14,7 +14,7 @@ from dw_core.protocol.requests_services import CatalogueUpdate, OperationCreate,
 from dw_core.services.documents import catalogue_document
 from dw_core.services.policies import policy_errors
 from dw_core.services.rows import Endpoint, Operation, Service
-from dw_runtime.http.call import Call, Reply
+from dw_runtime.http.call import Call, Handlers, Reply
 from dw_runtime.store.database import Database, Row
 
 LEVELS = ("endpoint", "service", "operation")
@@ -40,6 +40,26 @@ class CatalogueHandlers:
         self._database = database
         self._auditor = auditor
         self._new_id = new_id
+
+    def by_route(self) -> Handlers:
+        """The handlers by route name."""
+        return {
+            "service_endpoint_list": self.list_endpoints,
+            "service_endpoint_create": self.create_endpoint,
+            "service_endpoint_describe": self.describe_endpoint,
+            "service_endpoint_update": self.update_endpoint,
+            "service_endpoint_delete": self.delete_endpoint,
+            "service_list": self.list_services,
+            "service_create": self.create_service,
+            "service_describe": self.describe_service,
+            "service_update": self.update_service,
+            "service_delete": self.delete_service,
+            "service_operation_list": self.list_operations,
+            "service_operation_create": self.create_operation,
+            "service_operation_describe": self.describe_operation,
+            "service_operation_update": self.update_operation,
+            "service_operation_delete": self.delete_operation,
+        }
 
     async def list_endpoints(self, call: Call) -> Reply:
         """The endpoints of the namespace, by name."""

@@ -22,7 +22,7 @@ from dw_core.protocol.problems import Problem
 from dw_core.protocol.requests_control import WorkflowUpdate
 from dw_core.protocol.timestamps import wire_time
 from dw_runtime.asking.watching import Watching, wait_for
-from dw_runtime.http.call import Call, Reply
+from dw_runtime.http.call import Call, Handlers, Reply
 from dw_runtime.pump.pump import Pump
 from dw_runtime.pump.replies import settle
 from dw_runtime.store.reads.runs import RunReads
@@ -62,6 +62,10 @@ class UpdateHandlers:
         self._metrics = metrics
         self._settings = settings
         self._new_id = new_id
+
+    def by_route(self) -> Handlers:
+        """The handlers by route name."""
+        return {"workflow_update": self.send, "workflow_run_update": self.send}
 
     async def send(self, call: Call) -> Reply:
         """202 when the update is accepted, 200 when it is completed; raises ``Problem`` otherwise.

@@ -44,6 +44,12 @@ _STATUS = QueryParameter(name="status", summary="Only those.", choices=("running
 _PREVIEW = QueryParameter(
     name="include_last_event_payload", summary="Whether to show the beginning of the last event.", kind="boolean"
 )
+_OBSERVED = (
+    QueryParameter(name="search_attribute_keys", summary="At most 20 names, with commas between or repeated."),
+    QueryParameter(name="history_page_size", summary="Events of a page.", kind="integer", minimum=1, maximum=1000),
+    QueryParameter(name="history_page_token", summary="Where the page begins: what the last page gave."),
+)
+_CALLS = (QueryParameter(name="limit", summary="How many are shown.", kind="integer", minimum=1, maximum=200),)
 _LIMIT = QueryParameter(name="limit", summary="How many are looked at.", kind="integer", minimum=1, maximum=100)
 
 PARAMETERS: dict[str, tuple[QueryParameter, ...]] = {
@@ -64,6 +70,10 @@ PARAMETERS: dict[str, tuple[QueryParameter, ...]] = {
     "task_queue_list": paged(1000),
     "workflow_debug": (_PREVIEW,),
     "workflow_run_debug": (_PREVIEW,),
+    "workflow_observe": _OBSERVED,
+    "workflow_run_observe": _OBSERVED,
+    "workflow_nexus_operations": _CALLS,
+    "workflow_run_nexus_operations": _CALLS,
     "schedule_list": (
         *paged(200),
         QueryParameter(name="status", summary="Only those.", choices=("active", "paused")),

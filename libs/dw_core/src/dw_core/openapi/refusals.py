@@ -209,6 +209,8 @@ REFUSALS: dict[str, tuple[str, ...]] = {
     ),
     "workflow_cancel": ("instance_not_found", "run_not_active", "run_not_found"),
     "workflow_debug": ("instance_not_found", "run_not_found"),
+    "workflow_observe": ("instance_not_found", "invalid_page_token", "run_not_found"),
+    "workflow_nexus_operations": ("instance_not_found", "run_not_found"),
     "workflow_describe": (
         "external_payload_integrity_failed",
         "external_payload_not_found",
@@ -265,6 +267,8 @@ REFUSALS: dict[str, tuple[str, ...]] = {
     ),
     "workflow_run_cancel": ("instance_not_found", "run_not_active", "run_not_found"),
     "workflow_run_debug": ("instance_not_found", "run_not_found"),
+    "workflow_run_observe": ("instance_not_found", "invalid_page_token", "run_not_found"),
+    "workflow_run_nexus_operations": ("instance_not_found", "run_not_found"),
     "workflow_run_describe": (
         "external_payload_integrity_failed",
         "external_payload_not_found",

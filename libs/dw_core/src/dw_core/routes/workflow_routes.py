@@ -87,9 +87,13 @@ READS = (
     _gated("POST", _WORKFLOWS, "workflow_start", "Start a workflow", operation="start", request=WorkflowStart),
     _gated("GET", _ONE, "workflow_describe", "Describe the current run", operation="describe"),
     _gated("GET", f"{_ONE}/debug", "workflow_debug", "Diagnose the current run", operation="debug_workflow"),
+    _gated("GET", f"{_ONE}/observation", "workflow_observe", "Observe the current run", operation="observe"),
+    _gated("GET", f"{_ONE}/nexus-operations", "workflow_nexus_operations", "List its service calls"),
     _gated("GET", f"{_ONE}/runs", "workflow_runs", "List the runs of a workflow", operation="list_runs"),
     _gated("GET", _RUN, "workflow_run_describe", "Describe a run", operation="describe_run"),
     _gated("GET", f"{_RUN}/debug", "workflow_run_debug", "Diagnose a run", operation="debug_workflow"),
+    _gated("GET", f"{_RUN}/observation", "workflow_run_observe", "Observe a run", operation="observe"),
+    _gated("GET", f"{_RUN}/nexus-operations", "workflow_run_nexus_operations", "List the service calls of a run"),
     _gated("GET", f"{_RUN}/history", "workflow_history", "Read history by page", operation="history", is_poll=False),
     _gated("GET", f"{_RUN}/history/export", "workflow_history_export", "Export a history bundle"),
 )

@@ -60,8 +60,12 @@ def client_address(peer: tuple[str, int] | None, gateway: RawHeaders | None) -> 
     return None if peer is None else peer[0]
 
 
+LISTS = frozenset({"search_attribute_keys"})
+"""Query parameters that may be repeated; their values are joined by commas, as they may also be sent."""
+
+
 def parse_query(raw: bytes) -> Mapping[str, str]:
-    """The first value of each query parameter. More than 100 parameters are refused as invalid."""
+    """The first value of each query parameter, all of one that is a list. More than 100 parameters are refused."""
     if not raw:
         return NO_QUERY
     if b"%00" in raw:
@@ -74,6 +78,8 @@ def parse_query(raw: bytes) -> Mapping[str, str]:
         raise Invalid({"query": [f"must hold at most {MAX_QUERY_FIELDS} parameters"]}) from error
     values: dict[str, str] = {}
     for name, value in pairs:
+        if name in LISTS and name in values:
+            value = f"{values.pop(name)},{value}"
         values.setdefault(name, value)
     return values
 
