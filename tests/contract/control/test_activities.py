@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from tests.contract.shell_client import Answer
 from tests.contract.worker.client import HI_BOB, QUEUE, Client
-from tests.harness.worker_plane import ServedPlane, worker_plane
+from tests.harness.worker_plane import ServedPlane
 
 FAILURE: dict[str, Any] = {"message": "No funds.", "type": "CardDeclined", "class": "shop.CardDeclined"}
-
-
-@pytest.fixture
-async def served(database_url: str, unique_namespace: str) -> AsyncIterator[ServedPlane]:
-    async with worker_plane(database_url, unique_namespace) as started:
-        yield started
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -13,7 +12,7 @@ from dw_core.routes.catalogue import ROUTES
 from dw_core.routes.route import Plane, Route
 from tests.contract.shell_client import Answer, call
 from tests.contract.test_node_matrix import SERVED
-from tests.harness.worker_plane import ServedPlane, worker_plane
+from tests.harness.worker_plane import ServedPlane
 
 CONTROL = {"x-durable-workflow-control-plane-version": "2"}
 COMMANDS = [
@@ -44,12 +43,6 @@ BODIES: dict[str, tuple[bytes, int, str]] = {
     "a text": (b'"text"', 422, "validation_failed"),
     "NUL": (b'{"a": "\\u0000"}', 422, "validation_failed"),
 }
-
-
-@pytest.fixture
-async def served(database_url: str, unique_namespace: str) -> AsyncIterator[ServedPlane]:
-    async with worker_plane(database_url, unique_namespace) as started:
-        yield started
 
 
 async def send(served: ServedPlane, method: str, path: str, body: Any, **headers: str) -> Answer:

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from tests.contract.worker.client import COMPLETE, QUEUE, Client
 from tests.harness.waiting import eventually
-from tests.harness.worker_plane import ServedPlane, worker_plane
+from tests.harness.worker_plane import ServedPlane
 
 BUILDS = f"/task-queues/{QUEUE}/build-ids"
-
-
-@pytest.fixture
-async def served(database_url: str, unique_namespace: str) -> AsyncIterator[ServedPlane]:
-    async with worker_plane(database_url, unique_namespace) as started:
-        yield started
-
-
-@pytest.fixture
-async def client(served: ServedPlane) -> Client:
-    return Client(served)
 
 
 async def send(client: Client, verb: str, build_id: str | None) -> dict[str, Any]:

@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
-
 from tests.contract.worker.client import COMPLETE, QUEUE, Client, fence, schedule
-from tests.harness.worker_plane import ServedPlane, worker_plane
-
-
-@pytest.fixture
-async def served(database_url: str, unique_namespace: str) -> AsyncIterator[ServedPlane]:
-    async with worker_plane(database_url, unique_namespace) as started:
-        yield started
-
-
-@pytest.fixture
-async def client(served: ServedPlane) -> Client:
-    return Client(served)
+from tests.harness.worker_plane import ServedPlane
 
 
 async def diagnose(client: Client, workflow_id: str = "w", query: str = "") -> dict[str, Any]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from tests.contract.worker.client import COMPLETE, QUEUE, Client, schedule
-from tests.harness.worker_plane import ServedPlane, worker_plane
+from tests.harness.worker_plane import ServedPlane
 
 TIMER = {"type": "start_timer", "delay_seconds": 600}
 CHILD = {"type": "start_child_workflow", "workflow_type": "order", "queue": QUEUE}
@@ -23,17 +22,6 @@ CALL = {
     "idempotency_key": "k-1",
     "mode_override": "async",
 }
-
-
-@pytest.fixture
-async def served(database_url: str, unique_namespace: str) -> AsyncIterator[ServedPlane]:
-    async with worker_plane(database_url, unique_namespace) as started:
-        yield started
-
-
-@pytest.fixture
-async def client(served: ServedPlane) -> Client:
-    return Client(served)
 
 
 async def observe(client: Client, query: str = "", path: str = "/workflows/w") -> dict[str, Any]:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from tests.contract.worker.client import QUEUE, Client
-from tests.harness.worker_plane import ServedPlane, worker_plane
+from tests.harness.worker_plane import ServedPlane
 
 TIMEOUTS = "/system/activity-timeouts"
-
-
-@pytest.fixture
-async def served(database_url: str, unique_namespace: str) -> AsyncIterator[ServedPlane]:
-    async with worker_plane(database_url, unique_namespace) as started:
-        yield started
 
 
 @pytest.fixture

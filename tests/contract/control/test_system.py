@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
-
-import pytest
 
 from dw_core.discovery.coordination import CHECKS
 from tests.contract.worker.client import COMPLETE, Client
@@ -15,17 +12,6 @@ SECTIONS = {
     "runs", "tasks", "activities", "backlog", "repair", "starts", "history", "command_contracts", "projections",
     "schedules", "workers", "backend", "structural_limits", "update_wait", "repair_policy", "matching_role",
 }  # fmt: skip
-
-
-@pytest.fixture
-async def served(database_url: str, unique_namespace: str) -> AsyncIterator[ServedPlane]:
-    async with worker_plane(database_url, unique_namespace) as started:
-        yield started
-
-
-@pytest.fixture
-async def client(served: ServedPlane) -> Client:
-    return Client(served)
 
 
 async def read(client: Client, path: str) -> dict[str, Any]:

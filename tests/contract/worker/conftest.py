@@ -1,20 +1,11 @@
-"""The worker plane on a real database, and a client for it."""
+"""A client of the worker plane."""
 
 from __future__ import annotations
-
-from collections.abc import AsyncIterator
 
 import pytest
 
 from tests.contract.worker.client import Client
-from tests.harness.worker_plane import ServedPlane, worker_plane
-
-
-@pytest.fixture
-async def served(database_url: str, unique_namespace: str) -> AsyncIterator[ServedPlane]:
-    """Both planes, with a namespace of this test alone."""
-    async with worker_plane(database_url, unique_namespace) as started:
-        yield started
+from tests.harness.worker_plane import ServedPlane
 
 
 @pytest.fixture
