@@ -12,17 +12,10 @@ from dw_core.engine.sticky import StickyClaim
 from dw_core.engine.transition import Rejection
 from dw_core.history.paging import decode_page_token
 from dw_core.ids import NewId
-from dw_core.limits import HEARTBEAT_DETAILS_BYTES_MAX, HISTORY_PAGE_SIZE_DEFAULT, STICKY_TTL_SECONDS_DEFAULT
+from dw_core.limits import HISTORY_PAGE_SIZE_DEFAULT, STICKY_TTL_SECONDS_DEFAULT
 from dw_core.protocol.describe import clamp_long_poll_timeout
-from dw_core.protocol.problems import Invalid, Problem
+from dw_core.protocol.problems import Problem
 from dw_core.protocol.requests_worker import (
-    ActivityTaskAcknowledgeCancellation,
-    ActivityTaskComplete,
-    ActivityTaskFail,
-    ActivityTaskHeartbeat,
-    ActivityTaskPoll,
-    ActivityTaskRenewLease,
-    ActivityTaskStatus,
     StickyCache,
     TaskPoll,
     WorkerHeartbeat,
@@ -36,7 +29,6 @@ from dw_core.protocol.requests_worker import (
 )
 from dw_core.protocol.timestamps import wire_time
 from dw_core.workers.registration import Registration, draining, refuse_poll
-from dw_matching.activity_bridge import ActivityTasks
 from dw_matching.held_polls import Held
 from dw_matching.multiplexed import UPDATE_VALIDATION, WORKFLOW, MultiplexedPolls, require_capability
 from dw_matching.registry import Registry
@@ -74,14 +66,12 @@ class WorkerHandlers:
         registry: Registry,
         workflow_tasks: WorkflowTasks,
         polls: MultiplexedPolls,
-        activity_tasks: ActivityTasks,
         settings: WorkerSettings,
         new_id: NewId,
     ) -> None:
         self._registry = registry
         self._workflow_tasks = workflow_tasks
         self._polls = polls
-        self._activity_tasks = activity_tasks
         self.settings = settings
         self._new_id = new_id
         self.held = {"worker": 0, "query": 0}
@@ -98,13 +88,6 @@ class WorkerHandlers:
             "workflow_task_complete": self.complete_workflow_task,
             "workflow_task_fail": self.fail_workflow_task,
             "workflow_task_deliver_cancellation": self.deliver_cancellation,
-            "activity_task_poll": self.poll_activity_task,
-            "activity_task_heartbeat": self.heartbeat_activity,
-            "activity_task_complete": self.complete_activity,
-            "activity_task_fail": self.fail_activity,
-            "activity_task_status": self.activity_status,
-            "activity_task_acknowledge_cancellation": self.acknowledge_cancellation,
-            "activity_task_renew_lease": self.renew_activity_lease,
         }
 
     # -- workers -----------------------------------------------------------------------------------------------------
@@ -180,19 +163,6 @@ class WorkerHandlers:
         with Held(self, call, request, "workflow_task"):
             task = await self._polls.poll(poll, kinds)
         return await self.polled(call, worker, task, ending)
-
-    async def poll_activity_task(self, call: Call) -> Reply:
-        """Hold an activity poll; a worker without activity types waits in vain (worker-plane §7.6)."""
-        request: ActivityTaskPoll = call.body
-        worker = await self.admit(call, request)
-        types = frozenset(worker.supported_activity_types)
-        ending = Ending()
-        with Held(self, call, request, "activity_task"):
-            poll = self.poll(call, worker, types, leases_max=worker.max_concurrent_activity_tasks, ending=ending)
-            task = await self._activity_tasks.poll(poll)
-        # Workers that renew their leases measure them from the moment of the grant (worker-plane §16.2).
-        members = {} if task is None else {"server_time": task["leased_at"]}
-        return await self.polled(call, worker, task, ending, members)
 
     async def admit(self, call: Call, poll: TaskPoll) -> Registration:
         """The registration of a polling worker; raises the refusals of worker-plane §7.4."""
@@ -331,80 +301,6 @@ class WorkerHandlers:
         """Interrupt one durable call of a run that is to be cancelled."""
         request: WorkflowTaskDeliverCancellation = call.body
         return Reply(await self._workflow_tasks.deliver_cancellation(call.namespace, call.params["task_id"], request))
-
-    # -- activities --------------------------------------------------------------------------------------------------
-
-    async def heartbeat_activity(self, call: Call) -> Reply:
-        """Renew an attempt's lease and keep its progress."""
-        request: ActivityTaskHeartbeat = call.body
-        members = {
-            "message": request.message,
-            "current": request.current,
-            "total": request.total,
-            "unit": request.unit,
-            "details": request.details,
-        }
-        progress = {key: value for key, value in members.items() if value is not None}
-        if len(msgspec.json.encode(progress)) > HEARTBEAT_DETAILS_BYTES_MAX:
-            raise Invalid({"details": [f"must not exceed {HEARTBEAT_DETAILS_BYTES_MAX} bytes of JSON"]})
-        return Reply(
-            await self._activity_tasks.heartbeat(
-                call.namespace, call.params["task_id"], request.activity_attempt_id, request.lease_owner, progress
-            )
-        )
-
-    async def complete_activity(self, call: Call) -> Reply:
-        """Record an attempt's result."""
-        request: ActivityTaskComplete = call.body
-        return Reply(
-            await self._activity_tasks.complete(
-                call.namespace, call.params["task_id"], request.activity_attempt_id, request.lease_owner, request.result
-            )
-        )
-
-    async def fail_activity(self, call: Call) -> Reply:
-        """Record an attempt's failure."""
-        request: ActivityTaskFail = call.body
-        return Reply(
-            await self._activity_tasks.fail(
-                call.namespace,
-                call.params["task_id"],
-                request.activity_attempt_id,
-                request.lease_owner,
-                msgspec.to_builtins(request.failure),
-            )
-        )
-
-    async def activity_status(self, call: Call) -> Reply:
-        """What a heartbeat would say, without renewing anything."""
-        request: ActivityTaskStatus = call.body
-        return Reply(
-            await self._activity_tasks.status(
-                call.namespace, call.params["task_id"], request.activity_attempt_id, request.lease_owner
-            )
-        )
-
-    async def acknowledge_cancellation(self, call: Call) -> Reply:
-        """Keep that the callback of an attempt that was told to stop has stopped."""
-        request: ActivityTaskAcknowledgeCancellation = call.body
-        return Reply(
-            await self._activity_tasks.acknowledge_cancellation(
-                call.namespace,
-                call.params["task_id"],
-                request.activity_attempt_id,
-                request.lease_owner,
-                request.request_id,
-            )
-        )
-
-    async def renew_activity_lease(self, call: Call) -> Reply:
-        """Keep an attempt's lease."""
-        request: ActivityTaskRenewLease = call.body
-        return Reply(
-            await self._activity_tasks.renew_lease(
-                call.namespace, call.params["task_id"], request.activity_attempt_id, request.lease_owner
-            )
-        )
 
 
 class Ending:

@@ -15,6 +15,7 @@ from dw_core.leases.durations import query_lease_seconds
 from dw_core.services.addresses import read_networks
 from dw_core.services.wakes import SERVICE_CALLS
 from dw_matching.activity_bridge import ActivityTasks
+from dw_matching.activity_handlers import ActivityTaskHandlers
 from dw_matching.broker import METRIC_KIND, Broker
 from dw_matching.handlers import WorkerHandlers, WorkerSettings
 from dw_matching.http_targets import HttpTargets
@@ -200,7 +201,6 @@ class WorkerPlane:
             registry=self.registry,
             workflow_tasks=self.workflow_tasks,
             polls=MultiplexedPolls(self.broker, self.workflow_tasks, self.validations),
-            activity_tasks=self.activity_tasks,
             settings=WorkerSettings(
                 poll_timeout_seconds=settings.polling.poll_timeout_seconds,
                 heartbeat_interval_seconds=settings.workers.heartbeat_interval_seconds,
@@ -217,6 +217,7 @@ class WorkerPlane:
         )
         return {
             **polls.by_route(),
+            **ActivityTaskHandlers(polls, self.activity_tasks).by_route(),
             **QueryTaskHandlers(polls, self.query_tasks).by_route(),
             **UpdateValidationHandlers(polls, self.validations).by_route(),
             **SessionHandlers(self.sessions).by_route(),
