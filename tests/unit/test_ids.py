@@ -27,3 +27,10 @@ def test_ids_ascend_within_a_millisecond_and_when_the_clock_is_set_back() -> Non
     stamps = [one[:10] for one in ids]
     assert set(stamps[:3_001]) == {RUN_AT_5[:10]}
     assert stamps[-1] == ulid(6, bytes(10))[:10]
+
+
+def test_a_clock_that_was_far_ahead_is_not_believed_for_ever() -> None:
+    ids = Ulids(iter([10**15, 10**9, 2 * 10**9]).__next__)
+    ahead, *later = ids(), ids(), ids()
+    assert later == sorted(later) and later[-1] < ahead
+    assert later[0][:10] == ulid(1_000, bytes(10))[:10]

@@ -307,6 +307,7 @@ async def test_a_name_keeps_its_type_while_runs_have_values_of_it(send: Send) ->
         ("Count", 1.5),
         ("Count", True),
         ("Amount", "1"),
+        ("Amount", 10**400),
         ("IsVip", "true"),
         ("Due", "soon"),
         ("Tags", "x"),

@@ -30,12 +30,14 @@ def ulid(milliseconds: int, randomness: bytes) -> str:
 
 
 _STEPS = 1 << 32
+_AHEAD_MS_MAX = 60_000
 
 
 class Ulids:
-    """Draws ULIDs that ascend in this process, also within one millisecond and when its clock is set back.
+    """Draws ULIDs that ascend in this process, also within one millisecond and when its clock is set back a little.
 
-    Lists are in the order of these ids, so what was asked for later must have the greater one.
+    Lists are in the order of these ids, so what was asked for later must have the greater one. A clock that is set back
+    by more than a minute was wrong before: then its new time counts, because ids are also read as times.
     """
 
     def __init__(self, clock: Callable[[], int] = time.time_ns) -> None:
@@ -45,7 +47,9 @@ class Ulids:
     def __call__(self) -> str:
         """The next ULID."""
         drawn = ((self._clock() // 1_000_000) << 80) | secrets.randbits(80)
-        self._last = max(drawn, self._last + 1 + secrets.randbelow(_STEPS))
+        following = self._last + 1 + secrets.randbelow(_STEPS)
+        is_far_ahead = (self._last >> 80) - (drawn >> 80) > _AHEAD_MS_MAX
+        self._last = drawn if is_far_ahead else max(drawn, following)
         return ulid(self._last >> 80, (self._last & ((1 << 80) - 1)).to_bytes(10, "big"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -66,7 +67,7 @@ def value_complaint(value: Any, type_name: str) -> str | None:
         case "int":
             fits = type(value) is int and INT64_MIN <= value <= INT64_MAX
         case "float":
-            fits = type(value) in (int, float)
+            fits = type(value) in (int, float) and abs(value) <= sys.float_info.max
         case "datetime":
             fits = isinstance(value, str) and read_time(value) is not None
         case "keyword":

@@ -39,7 +39,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         if "float" not in types.values():
             return self.search_attributes
         attributes: dict[str, Any] = msgspec.json.decode(self.search_attributes)
-        return {name: float(value) if types.get(name) == "float" else value for name, value in attributes.items()}
+        is_double = {name for name, value in attributes.items() if types.get(name) == "float" and type(value) is int}
+        return {name: float(value) if name in is_double else value for name, value in attributes.items()}
 
 
 class TerminalEvent(msgspec.Struct, frozen=True, kw_only=True):
