@@ -26,6 +26,16 @@ def test_every_expand_migration_leaves_the_version_before_it_working(empty_datab
                 assert complaints(before, read_schema(connection)) == [], migration.name
 
 
+def test_every_table_has_a_primary_key(database_url: str) -> None:
+    """Tools that rewrite tables while they are used, such as pg_repack, need one (docs/operations.md)."""
+    with psycopg.connect(database_url) as connection:
+        without = connection.execute(
+            "SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r'"
+            " AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)"
+        ).fetchall()
+    assert without == []
+
+
 @pytest.mark.parametrize(
     ("statement", "complaint"),
     [
