@@ -148,10 +148,10 @@ class Topology:
             for server in servers:
                 server.exit_code()
 
-    async def run_workflows(self, count: int) -> None:
+    async def run_workflows(self, count: int, begun: asyncio.Event | None = None) -> None:
         """Application and worker through the one URL, each with the token of its role."""
-        tokens = {"control_token": self.secret("operator_token"), "worker_token": self.secret("worker_token")}
-        await run_workflows(self.url, self.url, count, **tokens)
+        operator, worker = self.secret("operator_token"), self.secret("worker_token")
+        await run_workflows(self.url, self.url, count, control_token=operator, worker_token=worker, begun=begun)
 
 
 def _once(text: str, there: str, here: str) -> str:
@@ -173,12 +173,14 @@ async def test_one_url_serves_workers_and_applications_while_replicas_die_and_le
     await _large_payloads(topology)
     await _leave_politely(topology)
 
+    begun = asyncio.Event()
+
     async def die() -> None:
+        await begun.wait()
         for role in ("api-ingress", "scheduler"):
-            await asyncio.sleep(0.3)
             topology.replicas[role][0].kill()
 
-    await asyncio.gather(topology.run_workflows(40), die())
+    await asyncio.gather(topology.run_workflows(40, begun), die())
     await topology.run_workflows(5)
 
 
