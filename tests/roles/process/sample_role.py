@@ -2,7 +2,8 @@
 
 ``python sample_role.py PORT PROCESSES DRAIN_SECONDS`` serves until a signal comes. ``/hold`` answers
 ``empty`` when the role drains; ``/slow`` answers when a file named by the query exists, as a request that has begun
-and must be let finish.
+and must be let finish; ``/deaf`` is never answered, nor does it hear that it is cut off; ``/leftover`` leaves such a
+task behind.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ class SampleRole:
     def __init__(self) -> None:
         self.draining = asyncio.Event()
         self.held = 0
+        self.left: asyncio.Task[None] | None = None
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         status, body = 200, str(os.getpid())
@@ -34,6 +36,10 @@ class SampleRole:
                 await self.draining.wait()
                 self.held -= 1
                 body = "empty"
+            case "/deaf":
+                await deaf()
+            case "/leftover":
+                self.left = asyncio.create_task(deaf())
             case "/slow":
                 path = Path(scope["query_string"].decode())
                 path.with_suffix(".begun").touch()
@@ -53,6 +59,15 @@ class SampleRole:
 
     async def shutdown(self) -> None:
         print("stopped", os.getpid(), flush=True)
+
+
+async def deaf() -> None:
+    """Never ends, whoever cancels it."""
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            continue
 
 
 def build(settings: Settings) -> SampleRole:

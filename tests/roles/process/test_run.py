@@ -100,6 +100,25 @@ def test_a_request_that_never_ends_is_cut_off_after_the_drain(tmp_path: Path) ->
         assert "Traceback" not in errors
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_what_does_not_hear_that_it_is_cut_off_does_not_keep_the_process(processes: int) -> None:
+    with sample(processes=processes, drain_seconds=1) as (process, port):
+        for _ in range(4 * processes):
+            assert get(port, "/leftover")[0] == 200
+        process.terminate()
+        assert process.wait(15) == 0
+
+
+def test_a_request_that_does_not_hear_that_it_is_cut_off_does_not_keep_the_process() -> None:
+    with sample(drain_seconds=1) as (process, port):
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        connection.request("GET", "/deaf")
+        assert get(port, "/ready")[0] == 200
+        process.terminate()
+        assert process.wait(15) == 0
+        connection.close()
+
+
 def test_idle_connections_do_not_delay_the_end() -> None:
     with sample() as (process, port):
         idle = http.client.HTTPConnection("127.0.0.1", port)

@@ -10,6 +10,18 @@ CANCEL_AGAIN_SECONDS: Final = 0.5
 """How long a loop that was cancelled may take to end before it is cancelled again."""
 
 
+async def end_task(task: asyncio.Task[None]) -> None:
+    """Cancel a task until it has ended.
+
+    It is told again until it has heard: before Python 3.12 ``wait_for`` may take a cancellation for the end of its
+    time, and a task group gives one up that meets an error of a member.
+    """
+    while not task.done():
+        task.cancel()
+        await asyncio.wait((task,), timeout=CANCEL_AGAIN_SECONDS)
+    await asyncio.gather(task, return_exceptions=True)
+
+
 class Background(ABC):
     """A loop that runs from :meth:`start` to :meth:`stop`: a subclass says in ``_loop`` what it does.
 
@@ -27,16 +39,9 @@ class Background(ABC):
         self._task = asyncio.create_task(self._loop(), name=self.TASK_NAME)
 
     async def stop(self) -> None:
-        """Stop, wherever it is.
-
-        It is told again until it has heard: before Python 3.12 ``wait_for`` may take a cancellation for the end of
-        its time.
-        """
-        while self._task is not None and not self._task.done():
-            self._task.cancel()
-            await asyncio.wait((self._task,), timeout=CANCEL_AGAIN_SECONDS)
+        """Stop, wherever it is."""
         if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end_task(self._task)
 
     @property
     def is_alive(self) -> bool:

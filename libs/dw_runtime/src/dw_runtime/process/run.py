@@ -22,6 +22,8 @@ from dw_runtime.process.serve import SHUTDOWN_SECONDS, serve
 from dw_runtime.settings import Settings, SettingsError
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+LEAVE_SECONDS = 2
+"""How long what is still running when the role has ended may take to hear that it is cancelled."""
 
 
 def run(build: Build, settings: Settings) -> int:
@@ -46,9 +48,21 @@ def _refuse(error: Exception, code: int) -> int:
     return code
 
 
+def _leave(code: int) -> None:
+    """End although something that was cancelled has not heard of it: the role has finished what it had to."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 def _serve(build: Build, settings: Settings, listener: socket.socket) -> int:
     async def body() -> None:
-        await serve(build(settings), listener, settings.http.drain_seconds)
+        code = EXIT_FAILURE
+        try:
+            await serve(build(settings), listener, settings.http.drain_seconds)
+            code = 0
+        finally:
+            asyncio.get_running_loop().call_later(LEAVE_SECONDS, _leave, code)
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

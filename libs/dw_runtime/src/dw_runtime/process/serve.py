@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
 import os
@@ -60,7 +59,17 @@ async def serve(role: Role, listener: socket.socket, drain_seconds: int) -> None
             await requests.end(drain_seconds)
         await _finish(server)
     finally:
-        await asyncio.wait_for(role.shutdown(), SHUTDOWN_SECONDS)
+        await _shut_down(role)
+
+
+async def _shut_down(role: Role) -> None:
+    """Raises ``TimeoutError`` when it takes too long, also when it does not hear that it is cut off."""
+    shutdown = asyncio.ensure_future(role.shutdown())
+    done, _ = await asyncio.wait({shutdown}, timeout=SHUTDOWN_SECONDS)
+    if not done:
+        shutdown.cancel()
+        raise TimeoutError(f"the role did not shut down within {SHUTDOWN_SECONDS} seconds")
+    await shutdown
 
 
 async def _drain(role: Role, seconds: int) -> None:
@@ -71,12 +80,15 @@ async def _drain(role: Role, seconds: int) -> None:
 
 
 async def _finish(server: asyncio.Task[None]) -> None:
-    """Wait for the server to close its idle connections; cut off what stays open."""
+    """Wait for the server to close its idle connections; cut off what stays open, and what does not hear of that."""
     done, _ = await asyncio.wait({server}, timeout=CLOSE_SECONDS)
-    if not done:
-        server.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
+    if done:
         await server
+        return
+    server.cancel()
+    done, _ = await asyncio.wait({server}, timeout=CLOSE_SECONDS)
+    if not done or not (server.cancelled() or server.exception() is None):
+        log.warning("connections did not close and are left behind")
 
 
 class Requests:

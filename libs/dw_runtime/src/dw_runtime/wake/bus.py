@@ -13,6 +13,7 @@ from redis.exceptions import RedisError
 
 from dw_core.engine.rows import TaskKind
 from dw_core.engine.transition import WakeKey
+from dw_runtime.process.background import end_task
 from dw_runtime.telemetry.condition import Condition
 from dw_runtime.telemetry.metrics import Metrics
 
@@ -97,9 +98,7 @@ class RedisBus:
 
     async def stop(self) -> None:
         """Close both connections."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*map(end_task, self._tasks))
         await self._pubsub.aclose()  # type: ignore[no-untyped-call]  # redis ships it untyped
         await self._subscriber.aclose()
         await self._client.aclose()
