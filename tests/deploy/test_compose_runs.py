@@ -182,26 +182,28 @@ async def _large_argument(topology: Topology) -> None:
 
 async def test_workflows_complete_while_a_replica_of_each_role_is_killed(own_topology: Topology) -> None:
     topology = own_topology
+    begun = asyncio.Event()
     async with topology.client() as watching:
 
         async def is_under_load() -> bool:
             return len((await watching.list_workflows(status="running", page_size=50)).executions) >= 10
 
         async def kill_one_of_each() -> None:
+            await begun.wait()
             for role in ROLES:
                 await eventually(is_under_load, "workflows run", 60)
                 await asyncio.to_thread(topology.replicas[role][0].kill)
 
-        await asyncio.gather(load(topology, 40), kill_one_of_each())
+        await asyncio.gather(load(topology, 40, begun), kill_one_of_each())
     await load(topology, 5)
     for role in ROLES:
         assert [server.process.poll() for server in topology.replicas[role]] == [-signal.SIGKILL, None], role
 
 
-async def load(topology: Topology, count: int) -> None:
+async def load(topology: Topology, count: int, begun: asyncio.Event | None = None) -> None:
     """Workflows of a bit of everything, whose results are checked."""
-    tokens = {"control_token": topology.secret("operator_token"), "worker_token": topology.secret("worker_token")}
-    await run_workflows(topology.url, topology.url, count, **tokens)
+    operator, worker = topology.secret("operator_token"), topology.secret("worker_token")
+    await run_workflows(topology.url, topology.url, count, control_token=operator, worker_token=worker, begun=begun)
 
 
 async def test_a_poll_that_is_held_behind_the_gateway_is_answered_when_its_replica_leaves(

@@ -38,9 +38,18 @@ class Steps:
 
 
 async def run_workflows(
-    control_url: str, worker_url: str, count: int, *, control_token: str = TOKEN, worker_token: str = TOKEN
+    control_url: str,
+    worker_url: str,
+    count: int,
+    *,
+    control_token: str = TOKEN,
+    worker_token: str = TOKEN,
+    begun: asyncio.Event | None = None,
 ) -> None:
-    """Run ``count`` workflows at once, with a worker of their own, and check what each gives."""
+    """Run ``count`` workflows at once, with a worker of their own, and check what each gives.
+
+    ``begun`` is set when the first one is under way.
+    """
     queue = f"q-{uuid.uuid4().hex[:12]}"
     async with (
         Client(control_url, control_token=control_token, worker_token=worker_token) as application,
@@ -58,6 +67,8 @@ async def run_workflows(
                 input=[number],
                 duplicate_policy="use-existing",
             )
+            if begun is not None:
+                begun.set()
             await handle.signal("add", [100])
             return await handle.result(timeout=90)
 
