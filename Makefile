@@ -47,7 +47,7 @@ test: $(VENV)/.test-installed $(VENV)/nginx/nginx ## Run all tests (PYTEST_ARGS=
 	@$(BIN)/python -m pytest -n $(TEST_WORKERS) $(PYTEST_ARGS)
 
 compose-check: $(VENV)/.test-installed $(VENV)/nginx/nginx ## Run the split Compose topology as plain processes behind nginx
-	@$(BIN)/python -m pytest -q tests/deploy/test_compose_runs.py
+	@$(BIN)/python -m pytest -q tests/deploy/test_gateways.py tests/deploy/test_compose_runs.py
 
 upgrade-drill: $(VENV)/.test-installed ## Upgrade under load from an earlier build to this one (FROM=<git ref>)
 	@DW_UPGRADE_FROM=$(FROM) $(BIN)/python -m pytest -q -s tests/roles/upgrade

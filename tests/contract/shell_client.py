@@ -128,7 +128,10 @@ async def call(
         "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
     }
     await app(scope, receive, send)
-    start, end = answered
+    start, *parts = answered
+    assert [part.get("more_body", False) for part in parts] == [True] * (len(parts) - 1) + [False]
     return Answer(
-        start["status"], {name.decode(): value.decode() for name, value in start["headers"]}, end.get("body", b"")
+        start["status"],
+        {name.decode(): value.decode() for name, value in start["headers"]},
+        b"".join(part.get("body", b"") for part in parts),
     )

@@ -14,6 +14,7 @@ from dw_core.routes.route import Route
 from dw_runtime.http.body import BodyDecoder, ClientGone, read_body
 from dw_runtime.http.call import Call, Reply
 from dw_runtime.http.shell import ShellSettings
+from dw_runtime.http.unread import LargeBody
 from tests.contract.shell_client import OPERATOR, WORKER, build_shell, call
 
 HEARTBEAT = "/api/worker/heartbeat"
@@ -35,6 +36,7 @@ async def test_an_announced_oversize_body_is_refused_unread() -> None:
 
 async def test_chunks_are_refused_as_soon_as_they_exceed_the_limit() -> None:
     taken: list[int] = []
+    taken_before_the_answer: list[int] = []
 
     def chunks() -> Iterator[bytes]:
         for _ in range(50):
@@ -48,11 +50,40 @@ async def test_chunks_are_refused_as_soon_as_they_exceed_the_limit() -> None:
             taken.append(len(message.get("body", b"")))
             return message
 
-        await shell(scope, counted, send)
+        async def answered(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                taken_before_the_answer.append(sum(taken))
+            await send(message)
+
+        await shell(scope, counted, answered)
 
     answer = await call(counting, "POST", HEARTBEAT, headers=WORKER, chunks=chunks())
     assert (answer.status, answer.json["reason"], answer.json["limit"]) == (413, "payload_too_large", 100)
-    assert sum(taken) == 110
+    assert taken_before_the_answer == [110]
+    assert sum(taken) == 500, "what is left is thrown away, or the reset of the connection takes the answer with it"
+
+
+async def test_what_a_refusal_leaves_unread_is_thrown_away_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dw_runtime.http.unread.DISCARD_BYTES_MAX", 200)
+    given: list[int] = []
+
+    async def endless() -> MutableMapping[str, Any]:
+        given.append(10)
+        return {"type": "http.request", "body": b"x" * 10, "more_body": True}
+
+    await LargeBody(endless).discard()
+    assert sum(given) == 200
+
+
+async def test_a_client_that_stops_in_the_middle_of_what_is_thrown_away_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dw_runtime.http.unread.DISCARD_SECONDS", 0.01)
+    parts: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+    parts.put_nowait({"type": "http.request", "body": b"x", "more_body": True})
+    large = LargeBody(parts.get)
+    await large.discard()
+    assert parts.empty() and not large.is_over
 
 
 async def test_chunks_within_the_limit_are_joined() -> None:

@@ -48,8 +48,15 @@ def test_an_ingress_of_nginx_waits_for_polls_and_lets_large_payloads_through() -
     ingress = render(FULL).one("Ingress")
     annotations = ingress["metadata"]["annotations"]
     assert annotations[f"{NGINX}/proxy-read-timeout"] == annotations[f"{NGINX}/proxy-send-timeout"] == "90"
-    assert annotations[f"{NGINX}/proxy-body-size"] == render(FULL).env("-matching")["DW_EXTERNAL_PAYLOAD_MAX_BYTES"]
-    assert (annotations[f"{NGINX}/proxy-next-upstream"], annotations[f"{NGINX}/proxy-buffering"]) == ("error", "off")
+    largest = int(render(FULL).env("-matching")["DW_EXTERNAL_PAYLOAD_MAX_BYTES"])
+    assert int(annotations[f"{NGINX}/proxy-body-size"]) == largest + 1_048_576
+    assert annotations[f"{NGINX}/proxy-buffering"] == "off"
+    repeated = {it.removeprefix("proxy_").rstrip(";") for it in directives(gateway_config())["/"] if "_next_" in it}
+    assert repeated == {
+        f"next_upstream {annotations[f'{NGINX}/proxy-next-upstream']}",
+        f"next_upstream_timeout {annotations[f'{NGINX}/proxy-next-upstream-timeout']}s",
+    }
+    assert "non_idempotent" not in annotations[f"{NGINX}/proxy-next-upstream"], "a POST may have taken effect"
     assert annotations["owner"] == "platform@example.com"
     assert ingress["spec"]["tls"] == [{"secretName": "workflows-tls", "hosts": ["workflows.example.com"]}]
     assert ingress["spec"]["rules"][0]["host"] == "workflows.example.com"
@@ -80,10 +87,12 @@ def test_the_gateway_says_what_that_of_compose_says() -> None:
 
 def test_the_gateway_sends_each_plane_to_its_service() -> None:
     config = gateway_config()
-    worker, control = config.index("location /api/worker/"), config.index("location / {")
-    assert worker < config.index("proxy_pass http://dw-durable-workflow-matching:8080;")
-    assert control < config.index("proxy_pass http://dw-durable-workflow-api-ingress:8080;")
-    assert "client_max_body_size 67108864;" in config
+    passed = dict(re.findall(r"location (\S+) \{\s+proxy_pass http://(\w+);", config))
+    assert passed == {"/api/worker/": "worker", "/": "control"}
+    for plane, role in (("worker", "matching"), ("control", "api-ingress")):
+        (servers,) = re.findall(rf"upstream {plane} \{{(.*?)\}}", config, re.DOTALL)
+        assert servers.split(";")[:-1] == [f"\n    server dw-durable-workflow-{role}:8080 max_fails=0"] * 2
+    assert f"client_max_body_size {67_108_864 + 1_048_576};" in config
 
 
 def test_a_changed_gateway_is_rolled_out_and_ends_after_its_polls() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+import httpx
 import psycopg
 import pytest
 from durable_workflow import Client
 
 from tests.e2e.conftest import Planes, Working
 from tests.e2e.test_workflows import Sequence, double, start
-from tests.harness.servers import Server
+from tests.harness.servers import TOKEN, Server
 from tests.harness.waiting import eventually
 from tests.harness.wire import wired
 
@@ -40,6 +41,25 @@ async def test_a_poll_whose_connection_is_closed_takes_nothing(server: Server, q
         task = await wire.poll("workflow", "w-1", queue)
         assert task is not None
         assert task["workflow_task_attempt"] == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "token", "mebibytes", "status", "reason"),
+    [
+        ("/api/workflows", TOKEN, 10, 413, "payload_too_large"),
+        ("/api/external-payloads/v1", TOKEN, 65, 413, "external_payload_oversized"),
+        ("/api/external-payloads/v1", "nobody", 10, 401, "external_payload_unauthorized"),
+        ("/nowhere", TOKEN, 10, 404, "not_found"),
+    ],
+)
+async def test_a_large_body_that_is_refused_unread_does_not_cost_the_client_its_answer(
+    server: Server, path: str, token: str, mebibytes: int, status: int, reason: str
+) -> None:
+    headers = {"authorization": f"Bearer {token}", "x-durable-workflow-control-plane-version": "2"}
+    async with httpx.AsyncClient(base_url=server.url, headers=headers, timeout=60) as http:
+        for _ in range(3):
+            answer = await http.post(path, content=bytes(mebibytes * 1_048_576))
+            assert (answer.status_code, answer.json()["reason"]) == (status, reason)
 
 
 async def test_a_workflow_survives_the_loss_of_every_database_connection(

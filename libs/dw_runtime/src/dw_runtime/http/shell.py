@@ -36,6 +36,7 @@ from dw_runtime.http.gates import (
 from dw_runtime.http.hangup import HangupWatch
 from dw_runtime.http.headers import Headers, RawHeaders, client_address, parse_query, request_id, resolve_namespace
 from dw_runtime.http.plan import Observe, Response, ResponsePlan, RoutePlan
+from dw_runtime.http.unread import LargeBody, is_large
 from dw_runtime.http.version_gates import check_control_version, worker_minor
 from dw_runtime.telemetry.context import bind_request
 from dw_runtime.telemetry.tracing import Tracing
@@ -163,14 +164,15 @@ class Shell:
         path = _raw_path(scope)
         # A name with a NUL byte names nothing: no text column can hold it.
         matched = self._match(method, path) if "%00" not in path else NotFound()
+        large = LargeBody(receive) if is_large(headers, self._settings.max_body_bytes) else None
         plan: ResponsePlan
         if isinstance(matched, Matched) and (method != "HEAD" or matched.route.plane is Plane.DISCOVERY):
             plan = self._plans[matched.route.name]
-            response = await self._serve(plan, matched.params, scope, headers, receive, ident)
+            response = await self._serve(plan, matched.params, scope, headers, large or receive, ident)
         else:
             plan = self._unrouted[Plane.WORKER if plane_of(path) is Plane.WORKER else Plane.CONTROL]
             response = _unrouted(plan, method, path, matched)
-        await self._send(send, scope, headers, plan, response, ident)
+        await self._send(send, scope, headers, plan, response, ident, large)
         seconds = perf_counter() - started
         plan.observe(response.status, seconds)
         if seconds > self._settings.slow_request_seconds and isinstance(plan, RoutePlan) and not plan.route.is_poll:
@@ -305,7 +307,14 @@ class Shell:
         return query, namespace
 
     async def _send(
-        self, send: Send, scope: Scope, headers: RawHeaders, plan: ResponsePlan, response: Response, ident: str
+        self,
+        send: Send,
+        scope: Scope,
+        headers: RawHeaders,
+        plan: ResponsePlan,
+        response: Response,
+        ident: str,
+        large: LargeBody | None,
     ) -> None:
         status, body, extra, content_type = response
         if (
@@ -330,7 +339,13 @@ class Shell:
                 ],
             }
         )
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        if scope["method"] == "HEAD":
+            body = b""
+        if large is not None and not large.is_over:
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+            await large.discard()
+            body = b""
+        await send({"type": "http.response.body", "body": body})
 
 
 async def _handle(plan: RoutePlan, handler: Handler, call: Call, receive: Receive) -> Reply:

@@ -1,0 +1,54 @@
+"""What a refusal leaves unread of a large body.
+
+A connection that is closed while bytes wait in it is reset, and the reset overtakes the answer: the client, or the
+gateway before us, learns nothing of why. So the answer goes first, and then the rest is taken and thrown away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import MutableMapping
+from contextlib import suppress
+from typing import Any, Final
+
+from dw_runtime.http.body import Receive
+from dw_runtime.http.headers import RawHeaders
+
+DISCARD_BYTES_MAX: Final = 134_217_728
+"""As much is thrown away; who sends more is cut off."""
+
+DISCARD_SECONDS: Final = 30.0
+"""How long that may take."""
+
+
+class LargeBody:
+    """The messages of a body, and whether the last of them has come."""
+
+    __slots__ = ("_receive", "is_over")
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.is_over = False
+
+    async def __call__(self) -> MutableMapping[str, Any]:
+        """The next message."""
+        message = await self._receive()
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            self.is_over = True
+        return message
+
+    async def discard(self) -> None:
+        """Take what is left, in bounds of bytes and of time."""
+        left = DISCARD_BYTES_MAX
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DISCARD_SECONDS):
+                while not self.is_over and left > 0:
+                    left -= len((await self()).get("body", b""))
+
+
+def is_large(headers: RawHeaders, limit_bytes: int) -> bool:
+    """Whether a body may be larger than this, by the length that is announced; chunks announce none."""
+    announced = headers.get(b"content-length")
+    if announced is None:
+        return b"transfer-encoding" in headers
+    return announced.isdigit() and int(announced) > limit_bytes
