@@ -14,7 +14,7 @@ from dw_core.routes.route import Route
 from dw_runtime.http.body import BodyDecoder, ClientGone, read_body
 from dw_runtime.http.call import Call, Reply
 from dw_runtime.http.shell import ShellSettings
-from dw_runtime.http.unread import LargeBody
+from dw_runtime.http.unread import UnreadBody
 from tests.contract.shell_client import OPERATOR, WORKER, build_shell, call
 
 HEARTBEAT = "/api/worker/heartbeat"
@@ -71,7 +71,7 @@ async def test_what_a_refusal_leaves_unread_is_thrown_away_in_bounds(monkeypatch
         given.append(10)
         return {"type": "http.request", "body": b"x" * 10, "more_body": True}
 
-    await LargeBody(endless).discard()
+    await UnreadBody(endless).discard()
     assert sum(given) == 200
 
 
@@ -81,9 +81,9 @@ async def test_a_client_that_stops_in_the_middle_of_what_is_thrown_away_is_given
     monkeypatch.setattr("dw_runtime.http.unread.DISCARD_SECONDS", 0.01)
     parts: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
     parts.put_nowait({"type": "http.request", "body": b"x", "more_body": True})
-    large = LargeBody(parts.get)
-    await large.discard()
-    assert parts.empty() and not large.is_over
+    unread = UnreadBody(parts.get)
+    await unread.discard()
+    assert parts.empty() and not unread.is_over
 
 
 async def test_chunks_within_the_limit_are_joined() -> None:

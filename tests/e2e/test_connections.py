@@ -49,10 +49,12 @@ async def test_a_poll_whose_connection_is_closed_takes_nothing(server: Server, q
         ("/api/workflows", TOKEN, 10, 413, "payload_too_large"),
         ("/api/external-payloads/v1", TOKEN, 65, 413, "external_payload_oversized"),
         ("/api/external-payloads/v1", "nobody", 10, 401, "external_payload_unauthorized"),
+        ("/api/external-payloads/v1", "nobody", 1, 401, "external_payload_unauthorized"),
         ("/nowhere", TOKEN, 10, 404, "not_found"),
+        ("/nowhere", TOKEN, 1, 404, "not_found"),
     ],
 )
-async def test_a_large_body_that_is_refused_unread_does_not_cost_the_client_its_answer(
+async def test_a_body_that_is_refused_unread_does_not_cost_the_client_its_answer(
     server: Server, path: str, token: str, mebibytes: int, status: int, reason: str
 ) -> None:
     headers = {"authorization": f"Bearer {token}", "x-durable-workflow-control-plane-version": "2"}
@@ -60,6 +62,22 @@ async def test_a_large_body_that_is_refused_unread_does_not_cost_the_client_its_
         for _ in range(3):
             answer = await http.post(path, content=bytes(mebibytes * 1_048_576))
             assert (answer.status_code, answer.json()["reason"]) == (status, reason)
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/api/external-payloads/v1"])
+async def test_a_connection_is_kept_when_the_body_follows_its_refusal(server: Server, path: str) -> None:
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        for _ in range(2):
+            writer.write(f"POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-length: 5\r\n\r\n".encode())
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+            assert head.startswith((b"HTTP/1.1 404", b"HTTP/1.1 401")) and b"connection: close" not in head
+            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length: "))
+            await reader.readexactly(int(length.partition(b": ")[2]))
+            writer.write(b"later")
+    finally:
+        writer.close()
 
 
 async def test_a_workflow_survives_the_loss_of_every_database_connection(

@@ -36,7 +36,7 @@ from dw_runtime.http.gates import (
 from dw_runtime.http.hangup import HangupWatch
 from dw_runtime.http.headers import Headers, RawHeaders, client_address, parse_query, request_id, resolve_namespace
 from dw_runtime.http.plan import Observe, Response, ResponsePlan, RoutePlan
-from dw_runtime.http.unread import LargeBody, is_large
+from dw_runtime.http.unread import UnreadBody, may_stay_unread
 from dw_runtime.http.version_gates import check_control_version, worker_minor
 from dw_runtime.telemetry.context import bind_request
 from dw_runtime.telemetry.tracing import Tracing
@@ -164,20 +164,26 @@ class Shell:
         path = _raw_path(scope)
         # A name with a NUL byte names nothing: no text column can hold it.
         matched = self._match(method, path) if "%00" not in path else NotFound()
-        large = LargeBody(receive) if is_large(headers, self._settings.max_body_bytes) else None
         plan: ResponsePlan
         if isinstance(matched, Matched) and (method != "HEAD" or matched.route.plane is Plane.DISCOVERY):
             plan = self._plans[matched.route.name]
-            response = await self._serve(plan, matched.params, scope, headers, large or receive, ident)
+            # Payloads are read only from somebody who is known; other bodies always, if they are not too large.
+            unread = self._unread(headers, receive, 0 if plan.carries_bytes else self._settings.max_body_bytes)
+            response = await self._serve(plan, matched.params, scope, headers, unread or receive, ident)
         else:
             plan = self._unrouted[Plane.WORKER if plane_of(path) is Plane.WORKER else Plane.CONTROL]
+            unread = self._unread(headers, receive, 0)
             response = _unrouted(plan, method, path, matched)
-        await self._send(send, scope, headers, plan, response, ident, large)
+        await self._send(send, scope, headers, plan, response, ident, unread)
         seconds = perf_counter() - started
         plan.observe(response.status, seconds)
         if seconds > self._settings.slow_request_seconds and isinstance(plan, RoutePlan) and not plan.route.is_poll:
             log.warning("request.slow", route=plan.route.name, status=response.status, seconds=round(seconds, 3))
         return plan.route.path if isinstance(plan, RoutePlan) else _UNROUTED, response.status
+
+    @staticmethod
+    def _unread(headers: RawHeaders, receive: Receive, limit_bytes: int) -> UnreadBody | None:
+        return UnreadBody(receive) if may_stay_unread(headers, limit_bytes) else None
 
     async def _serve(
         self,
@@ -314,7 +320,7 @@ class Shell:
         plan: ResponsePlan,
         response: Response,
         ident: str,
-        large: LargeBody | None,
+        unread: UnreadBody | None,
     ) -> None:
         status, body, extra, content_type = response
         if (
@@ -341,9 +347,9 @@ class Shell:
         )
         if scope["method"] == "HEAD":
             body = b""
-        if large is not None and not large.is_over:
+        if unread is not None and not unread.is_over:
             await send({"type": "http.response.body", "body": body, "more_body": True})
-            await large.discard()
+            await unread.discard()
             body = b""
         await send({"type": "http.response.body", "body": body})
 

@@ -11,17 +11,18 @@ from collections.abc import MutableMapping
 from contextlib import suppress
 from typing import Any, Final
 
-from dw_runtime.http.body import Receive
+from dw_runtime.http.body import BODY_SECONDS, Receive
 from dw_runtime.http.headers import RawHeaders
 
 DISCARD_BYTES_MAX: Final = 134_217_728
-"""As much is thrown away; who sends more is cut off."""
+"""As much is thrown away; who sends more is cut off. It is twice the largest payload, and less work than the same bytes
+as bodies of ordinary size, which are read and parsed before anybody is asked who they are."""
 
-DISCARD_SECONDS: Final = 30.0
-"""How long that may take."""
+DISCARD_SECONDS: Final = BODY_SECONDS
+"""How long that may take: no longer than a body that is wanted."""
 
 
-class LargeBody:
+class UnreadBody:
     """The messages of a body, and whether the last of them has come."""
 
     __slots__ = ("_receive", "is_over")
@@ -46,8 +47,8 @@ class LargeBody:
                     left -= len((await self()).get("body", b""))
 
 
-def is_large(headers: RawHeaders, limit_bytes: int) -> bool:
-    """Whether a body may be larger than this, by the length that is announced; chunks announce none."""
+def may_stay_unread(headers: RawHeaders, limit_bytes: int) -> bool:
+    """Whether a body may be larger than what is read of it at once, ``limit_bytes``; chunks announce no length."""
     announced = headers.get(b"content-length")
     if announced is None:
         return b"transfer-encoding" in headers
