@@ -50,7 +50,7 @@ from dw_runtime.telemetry.metrics import Metrics
 
 log = structlog.get_logger(__name__)
 
-SWEEP_SECONDS = 2.0
+SWEEP_SECONDS = 2.5
 SWEEP_LIMIT = 200
 TIDYING_SECONDS = 300.0
 

@@ -25,12 +25,12 @@ from dw_runtime.telemetry.metrics import Metrics
 
 log = structlog.get_logger(__name__)
 
-PASS_SECONDS: Final = 5.0
+PASS_SECONDS: Final = 10.0
 PASS_LIMIT: Final = 200
 
 
 class SessionRecovery(Background):
-    """Looks every five seconds, and at once after :meth:`look_soon`.
+    """Looks every ten seconds, and at once after :meth:`look_soon`.
 
     A worker silent for ``stale_after_seconds`` has lost its sessions; ``announce`` wakes the polls of a queue.
     """
