@@ -88,6 +88,14 @@ class WorkerPlane:
         self.activity_tasks = ActivityTasks(
             node.pump, self.broker, node.database, lease_seconds=leases.activity_task_lease_seconds
         )
+        self._ask_workers()
+        self._keep_sessions()
+        self._look_around()
+        self._releases: set[asyncio.Task[object]] = set()
+
+    def _ask_workers(self) -> None:
+        """Queries and update validations, which live outside any run's history."""
+        node, leases = self.node, self._settings.leases
         self.query_tasks = QueryTasks(
             self.broker,
             node.database,
@@ -103,19 +111,25 @@ class WorkerPlane:
         self.query_recovery = QueryRecovery(
             node.database,
             node.metrics,
-            stale_after_seconds=settings.workers.stale_after_seconds,
+            stale_after_seconds=self._settings.workers.stale_after_seconds,
             owners=self.broker.owners,
             announce=node.announce,
         )
-        self.sessions = WorkerSessions(
-            node.database, node.metrics, stale_after_seconds=settings.workers.stale_after_seconds
-        )
+
+    def _keep_sessions(self) -> None:
+        """Worker sessions, and finding those whose holder is gone."""
+        node, stale_after_seconds = self.node, self._settings.workers.stale_after_seconds
+        self.sessions = WorkerSessions(node.database, node.metrics, stale_after_seconds=stale_after_seconds)
         self.session_recovery = SessionRecovery(
             node.database,
             node.metrics,
-            stale_after_seconds=settings.workers.stale_after_seconds,
+            stale_after_seconds=stale_after_seconds,
             announce=node.announce,
         )
+
+    def _look_around(self) -> None:
+        """The loops that find what nobody has announced."""
+        node, settings = self.node, self._settings
         self.sampling = Sampling(
             node.database, node.metrics.sampled, queues_max=settings.telemetry.task_queue_series_limit
         )
@@ -138,7 +152,6 @@ class WorkerPlane:
             interval_seconds=settings.polling.poll_interval_ms / 1000,
             on_service_calls=self._dispatcher.wake,
         )
-        self._releases: set[asyncio.Task[object]] = set()
 
     def _make_broker(self, metrics: Metrics) -> Broker:
         self.broker = Broker(

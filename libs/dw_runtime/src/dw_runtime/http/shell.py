@@ -205,19 +205,12 @@ class Shell:
                 if raw:
                     check_media_type(headers)
                 body, invalid = plan.decoder.decode(raw)
-            try:
-                principal, minor = self._identify(plan, headers, raw)
-            except KeysUnknown:
-                await self._authenticator.refresh()
-                principal, minor = self._identify_again(plan, headers, raw)
+            principal, minor = await self._identified(plan, headers, raw)
             query, namespace = await self._admit(plan, params, scope, headers, ident, principal)
             if invalid is not None:
                 raise invalid
-            if plan.takes_json and raw and self._check_references is not None:
-                replaced = await self._check_references(plan.route, params, namespace, raw)
-                if replaced is not None:
-                    body, invalid = plan.decoder.decode(replaced)
-                    assert invalid is None, "a payload has taken the place of its reference"
+            if plan.takes_json and raw:
+                body = await self._with_references(plan, params, namespace, raw, body)
             if plan.handler is None:
                 raise Problem("not_implemented", "This server does not implement this endpoint yet.")
             call = Call(
@@ -258,12 +251,21 @@ class Shell:
         if not plan.carries_bytes:
             return await read_body(receive, headers, self._settings.max_body_bytes)
         if not self._authenticator.reads_body:
-            try:
-                self._identify(plan, headers, b"")
-            except KeysUnknown:
-                await self._authenticator.refresh()
-                self._identify_again(plan, headers, b"")
+            await self._identified(plan, headers, b"")
         return await read_body(receive, headers, self._settings.payload_bytes_max)
+
+    async def _with_references(
+        self, plan: RoutePlan, params: Mapping[str, str], namespace: str, raw: bytes, body: Any
+    ) -> Any:
+        """The body once its references to external payloads are checked, and replaced where the route needs that."""
+        if self._check_references is None:
+            return body
+        replaced = await self._check_references(plan.route, params, namespace, raw)
+        if replaced is None:
+            return body
+        body, invalid = plan.decoder.decode(replaced)
+        assert invalid is None, "a payload has taken the place of its reference"
+        return body
 
     def _identify(self, plan: RoutePlan, headers: RawHeaders, raw: bytes) -> tuple[Principal, int]:
         """Authentication, the role of the principal, the protocol version: gates 1 to 3. Public routes ask nobody."""
@@ -279,7 +281,12 @@ class Shell:
             check_control_version(headers)
         return principal, 0
 
-    def _identify_again(self, plan: RoutePlan, headers: RawHeaders, raw: bytes) -> tuple[Principal, int]:
+    async def _identified(self, plan: RoutePlan, headers: RawHeaders, raw: bytes) -> tuple[Principal, int]:
+        """The same, after a look for new signing keys when a token is signed with one that is not known here."""
+        try:
+            return self._identify(plan, headers, raw)
+        except KeysUnknown:
+            await self._authenticator.refresh()
         try:
             return self._identify(plan, headers, raw)
         except KeysUnknown:

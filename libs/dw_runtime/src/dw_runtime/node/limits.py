@@ -14,6 +14,8 @@ from dw_core.workers.admission import AdmissionRules, QueueLimits, parse_overrid
 from dw_runtime.auth.keys import check_url
 from dw_runtime.auth.settings import AuthSettings
 from dw_runtime.auth.tokens import ClaimRules
+from dw_runtime.http.admission import RequestLimits
+from dw_runtime.http.shell import ShellSettings
 from dw_runtime.settings import Settings, SettingsError
 from dw_runtime.settings.identity import Auth
 from dw_runtime.settings.named_tokens import read_named_tokens
@@ -98,6 +100,21 @@ def discovery_limits(settings: Settings) -> DiscoveryLimits:
         workflow_task_lease_seconds=settings.leases.workflow_task_lease_seconds,
         activity_task_lease_seconds=settings.leases.activity_task_lease_seconds,
         wake_signal_ttl_seconds=max(settings.polling.wake_signal_ttl_seconds, 60),
+    )
+
+
+def shell_settings(settings: Settings, limits: Limits) -> ShellSettings:
+    """What the shell itself bounds and decides, before any handler."""
+    return ShellSettings(
+        default_namespace=settings.topology.default_namespace,
+        max_body_bytes=limits.max_payload_bytes,
+        payload_bytes_max=limits.external_payload_max_bytes,
+        compression_enabled=settings.protocol.compression_enabled,
+        request_limits=RequestLimits(
+            per_minute=settings.admission.namespace_requests_per_minute,
+            at_a_time=settings.admission.namespace_requests_at_a_time,
+        ),
+        trusts_forwarded=settings.auth.trust_forwarded_attribution_headers,
     )
 
 

@@ -28,11 +28,17 @@ from dw_runtime.discovery.cluster import ClusterParts
 from dw_runtime.discovery.handlers import discovery_handlers
 from dw_runtime.discovery.readiness import Readiness
 from dw_runtime.discovery.redis_probe import RedisProbe
-from dw_runtime.http.admission import RequestLimits
 from dw_runtime.http.application import Application
 from dw_runtime.http.call import Handlers
-from dw_runtime.http.shell import Shell, ShellSettings
-from dw_runtime.node.limits import auth_settings, capability_options, claim_rules, core_limits, discovery_limits
+from dw_runtime.http.shell import Shell
+from dw_runtime.node.limits import (
+    auth_settings,
+    capability_options,
+    claim_rules,
+    core_limits,
+    discovery_limits,
+    shell_settings,
+)
 from dw_runtime.payloads.build import build_payloads
 from dw_runtime.payloads.checks import ReferenceCheck
 from dw_runtime.payloads.handlers import transport_handlers
@@ -169,16 +175,7 @@ class Node:
         queue_wake = self._queue_wake
         placed = (self.placement.shape, self.placement.process_class)
         discovery = discovery_limits(settings)
-        readiness = Readiness(
-            store=PostgresProbe(self.database, settings),
-            cache=None if self._redis is None else RedisProbe(self._redis),
-            auth=authenticator.state,
-            topology=self.topology_summary(),
-            default_namespace=settings.topology.default_namespace,
-            now=wire_now,
-            is_draining=lambda: self.shell is not None and self.shell.draining.is_set(),
-            on_judged=self._count_failing,
-        )
+        readiness = self._readiness(authenticator)
         namespaces = NamespaceCache(self.database)
         static = static_parts(
             NodeIdentity(
@@ -206,17 +203,7 @@ class Node:
             namespaces=namespaces,
             capabilities=msgspec.json.encode(capabilities),
             observer=self.metrics.request_observer,
-            settings=ShellSettings(
-                default_namespace=settings.topology.default_namespace,
-                max_body_bytes=self.limits.max_payload_bytes,
-                payload_bytes_max=self.limits.external_payload_max_bytes,
-                compression_enabled=settings.protocol.compression_enabled,
-                request_limits=RequestLimits(
-                    per_minute=settings.admission.namespace_requests_per_minute,
-                    at_a_time=settings.admission.namespace_requests_at_a_time,
-                ),
-                trusts_forwarded=settings.auth.trust_forwarded_attribution_headers,
-            ),
+            settings=shell_settings(settings, self.limits),
             check_references=ReferenceCheck(self.payloads, inlined_bytes_max=self.limits.payload_size_bytes),
             tracing=self._tracing,
         )
@@ -224,6 +211,18 @@ class Node:
         self.shell = shell
         self.app = Application(shell, Exposition(self.metrics.registry, process_index()))
         return self.app
+
+    def _readiness(self, authenticator: Authenticator) -> Readiness:
+        return Readiness(
+            store=PostgresProbe(self.database, self.settings),
+            cache=None if self._redis is None else RedisProbe(self._redis),
+            auth=authenticator.state,
+            topology=self.topology_summary(),
+            default_namespace=self.settings.topology.default_namespace,
+            now=wire_now,
+            is_draining=lambda: self.shell is not None and self.shell.draining.is_set(),
+            on_judged=self._count_failing,
+        )
 
     def _count_failing(self, failing: Collection[str]) -> None:
         for check, gauge in self.metrics.readiness_failing.items():
