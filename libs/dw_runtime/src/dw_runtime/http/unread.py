@@ -1,4 +1,4 @@
-"""What a refusal leaves unread of a large body.
+"""What a refusal leaves unread of a body.
 
 A connection that is closed while bytes wait in it is reset, and the reset overtakes the answer: the client, or the
 gateway before us, learns nothing of why. So the answer goes first, and then the rest is taken and thrown away.
